@@ -1,0 +1,56 @@
+# What there is to do here; `make` alone lists it. Each target installs what it lacks (scripts/deps, Debian's packages).
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-builtin-rules
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+# Options for the program, as in: make run ARGS="--http.addr 127.0.0.1:9090"
+ARGS ?=
+# Packages for `make test` and further options of go test, as in: make test PKG=./dispatcher/... TESTFLAGS="-run Claim -v"
+PKG ?= ./...
+TESTFLAGS ?=
+
+.PHONY: help run build test check fmt interop bench smoke clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: ## build and start Postrider with its own PostgreSQL and a demo (make run ARGS="…")
+	@scripts/deps server curl
+	@[[ -x bin/postrider ]] || echo "building; the first time this takes a minute or two"
+	@$(MAKE) --no-print-directory build
+	@exec bin/postrider dev $(ARGS)
+
+build: ## build bin/postrider, static
+	@CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/postrider ./cmd/postrider
+
+# withpg is built and not `go run`, so that a signal to make reaches it. Two packages at a time share the server's 200
+# connections; a single test that hangs ends after ten minutes with its goroutines printed.
+test: ## test everything with the race detector, on a throw-away PostgreSQL (PKG=… TESTFLAGS=…)
+	@scripts/deps server race
+	@go build -o bin/withpg ./scripts/withpg
+	@exec bin/withpg -- go test -race -p 2 -timeout 10m $(TESTFLAGS) $(PKG)
+
+check: ## formatting, linters, unreachable code, go.mod, vet
+	@scripts/deps shellcheck
+	@scripts/check
+
+fmt: ## format the code
+	@"$$(scripts/tools gofumpt)" -w .
+
+interop: ## have receivers' own libraries judge our signatures (Node.js)
+	@scripts/deps node
+	@scripts/interop
+
+bench: ## benchmarks and load runs on a PostgreSQL that waits for the disk
+	@scripts/deps server
+	@scripts/bench
+
+smoke: ## what a newcomer does: make run in a clean copy, and the printed curl line
+	@scripts/deps server curl
+	@scripts/smoke
+
+clean: ## remove what was built
+	@rm -rf bin

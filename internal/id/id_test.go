@@ -1,0 +1,100 @@
+package id_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/postrider/postrider/internal/id"
+)
+
+func TestParseTakesWhatFormatWrites(t *testing.T) {
+	t.Parallel()
+	for _, want := range []id.ID{{Shard: 0, N: 1}, {Shard: 255, N: 1<<63 - 1}, {Shard: 16, N: 123456789012345}} {
+		s := id.Event.Format(want)
+		got, err := id.Event.Parse(s)
+		if err != nil || got != want {
+			t.Errorf("Parse(%q) = %v, %v; want %v", s, got, err, want)
+		}
+	}
+}
+
+func TestParseRefusesEverythingElse(t *testing.T) {
+	t.Parallel()
+	good := id.Event.Format(id.ID{Shard: 7, N: 42})
+	for _, s := range []string{
+		"", "evt_", good + "0", good[:len(good)-1], "dlv_" + good[4:], strings.ToUpper(good),
+		"evt_" + strings.Repeat("z", 13) + "00", "evt_" + strings.Repeat("0", 13) + "00", "evt_00000000000l100",
+		good[:len(good)-1] + "g", " " + good,
+	} {
+		if got, err := id.Event.Parse(s); err == nil {
+			t.Errorf("Parse(%q) = %v, want an error", s, got)
+		}
+	}
+}
+
+func TestOrderOfNumbersAndOfStringsIsOrderOfTime(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 30, 9, 0, 0, 0, time.UTC)
+	g := id.NewGenerator(3, func() time.Time { return now })
+	var spelled []string
+	for i := range 10_000 { // runs past the 4,096 of one millisecond
+		if i == 6000 {
+			now = now.Add(-time.Hour) // a clock that goes back
+		}
+		spelled = append(spelled, id.Delivery.Format(g.In(9)))
+	}
+	if !slices.IsSorted(spelled) || len(slices.Compact(slices.Clone(spelled))) != len(spelled) {
+		t.Error("ids repeat or go back")
+	}
+}
+
+func TestNodesKeepApartWhatOneMillisecondHolds(t *testing.T) {
+	t.Parallel()
+	now := func() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) }
+	seen := map[int64]bool{}
+	for node := range id.MaxNode + 1 {
+		g := id.NewGenerator(node, now)
+		for range 4 {
+			n := g.Next()
+			if seen[n] {
+				t.Fatalf("node %d repeats %d", node, n)
+			}
+			seen[n] = true
+		}
+	}
+}
+
+func TestFloorBoundsTheMillisecond(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 5, 1, 12, 0, 0, 123e6, time.UTC)
+	n := id.NewGenerator(id.MaxNode, func() time.Time { return at }).Next()
+	if n < id.Floor(at) || n >= id.Floor(at.Add(time.Millisecond)) || !id.TimeOf(n).Equal(at) {
+		t.Errorf("number %d of %v lies outside its millisecond", n, at)
+	}
+}
+
+// The hash is written down in the database too: get_byte(sha256(int8send(1)), 0) is 205.
+func TestBucketIsFixed(t *testing.T) {
+	t.Parallel()
+	if got := id.Bucket(1); got != 205 {
+		t.Errorf("Bucket(1) = %d, want 205", got)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add("evt_0000000000001ff")
+	f.Fuzz(func(t *testing.T, s string) {
+		got, err := id.Event.Parse(s)
+		if err == nil && id.Event.Format(got) != s {
+			t.Errorf("%q parses to %v, which is spelled %q", s, got, id.Event.Format(got))
+		}
+	})
+}
+
+func ExampleKind_Format() {
+	fmt.Println(id.Event.Format(id.ID{Shard: 0x3f, N: 253_402_300_799_000}))
+	// Output: evt_00076ez91zp0r3f
+}
