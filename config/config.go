@@ -1,0 +1,110 @@
+// Package config is what an operator may set: the keys, their defaults, where a value came from, and whether the whole
+// makes sense. A flag wins over the environment, that over the file, that over the default.
+//
+// Load reads the layers and parses each value; Validate judges ranges and how values fit together; Print shows the
+// result. All three report every fault at once, one line each. The package opens no connection, starts nothing and
+// reads no file but postrider.yaml and the key file. Only package main imports it: the other packages take plain values.
+package config
+
+import (
+	"net/netip"
+	"net/url"
+	"time"
+
+	"github.com/rs/zerolog"
+)
+
+// Config is the effective configuration, nested as the keys are: HTTP.Addr is http.addr. A zero value is not a usable
+// one; Load fills in the defaults. What is secret is left out of JSON, and fmt prints it redacted.
+type Config struct {
+	HTTP      HTTP
+	Metrics   Metrics
+	Database  Database
+	Log       Log
+	Secrets   Secrets
+	Delivery  Delivery
+	Events    Events
+	Retention Retention
+	Alerts    Alerts
+	Bootstrap Bootstrap
+
+	origins      map[string]origin // by key; a key that is not here has its default
+	keysFromFile bool              // Secrets.Keys were read from Secrets.KeyFile
+	keyFileFault *Fault            // why they could not be: only a command that needs the keys minds
+}
+
+// HTTP is where the API, the console and the health checks are served.
+type HTTP struct {
+	Addr string // host:port; an empty host is every address, port 0 any free port
+}
+
+// Metrics is where /metrics is served.
+type Metrics struct {
+	Addr string // host:port, or "" for on HTTP.Addr
+}
+
+// Database is the PostgreSQL everything is kept in.
+type Database struct {
+	URL            string `json:"-"` // postgres://…, with a password as a rule
+	MaxConns       int32  // of this process
+	MigrateOnStart bool   // else serve stops on an older schema
+}
+
+// Log says what is logged, and how.
+type Log struct {
+	Level  zerolog.Level
+	Format string // LogJSON or LogConsole
+}
+
+// The forms of a log line.
+const (
+	LogJSON    = "json"
+	LogConsole = "console"
+)
+
+// Secrets are the keys that endpoints' secrets are encrypted with.
+type Secrets struct {
+	Keys    [][32]byte `json:"-"` // the first encrypts, all decrypt; filled from KeyFile where that is what is set
+	KeyFile string     // "" if the keys were given themselves
+}
+
+// Delivery is how deliveries are tried, and where they may go.
+type Delivery struct {
+	RetrySchedule          []time.Duration // the delay before each retry, counted from the end of the failed attempt
+	RetryJitter            float64         // the share of a delay that is added at most: 0.1 is up to 10 %
+	Timeout                time.Duration   // of a whole attempt
+	ConnectTimeout         time.Duration   // of DNS, connecting and the TLS handshake together
+	MaxInFlight            int             // attempts at once in this process
+	MaxInFlightPerEndpoint int
+	Lease                  time.Duration // after this long an attempt whose process died is tried again
+	ResponseBodyLimit      int64         // bytes of an answer that are read and kept
+	AllowHTTP              bool
+	AllowNetworks          []netip.Prefix
+	DenyNetworks           []netip.Prefix
+	AllowPorts             []PortRange
+	ProxyURL               *url.URL      `json:"-"` // nil: no proxy
+	DisableAfter           time.Duration // an endpoint whose every attempt failed for this long is disabled; 0: never
+}
+
+// Events are the limits of what is accepted.
+type Events struct {
+	MaxPayload int64 // bytes
+}
+
+// Retention is how long rows are kept.
+type Retention struct {
+	Events          time.Duration
+	Attempts        time.Duration
+	IdempotencyKeys time.Duration
+}
+
+// Alerts is when and how people are told.
+type Alerts struct {
+	AfterFailures int      // failed attempts of one delivery
+	URLs          []string `json:"-"` // service URLs of shoutrrr; their tokens are in them
+}
+
+// Bootstrap is what exists from the first start.
+type Bootstrap struct {
+	AdminKey string `json:"-"` // an API key with the scope admin; "" for none
+}

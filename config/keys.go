@@ -1,0 +1,173 @@
+package config
+
+import (
+	"net/netip"
+	"net/url"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/postrider/postrider/internal/duration"
+	"github.com/rs/zerolog"
+)
+
+// key is one row of the table below: all that the package knows about one key.
+type key struct {
+	name   string                        // as in the file, with dots: http.addr
+	def    string                        // the default, spelled as an operator would; "" if there is none
+	usage  string                        // one line for --help and the example file, with unit and range
+	arg    string                        // what --help calls the value
+	list   bool                          // several values, so a YAML list will do as well
+	secret bool                          // never repeated in an error, never printed
+	split  func(text string) []string    // what was written as one text, in values
+	parse  func(*Config, []string) error // puts the values into their field
+	value  func(*Config) any             // the field itself
+	show   func(*Config) any             // the field for people and JSON: string, []string, bool, a number; redacted
+	check  func(*Config) error           // the rule the value keeps for itself; nil if parsing says it all
+}
+
+// env is the environment variable of the key.
+func (k key) env() string {
+	return envPrefix + strings.ToUpper(strings.ReplaceAll(k.name, ".", "_"))
+}
+
+// entry makes a row whose value has the form of k and lives in the field that at points to.
+func entry[T any](name, def, usage string, k kind[T], at func(*Config) *T, checks ...func(T) error) key {
+	return key{
+		name: name, def: def, usage: usage,
+		arg: k.arg, list: k.list, secret: k.secret, split: k.split,
+		parse: func(c *Config, items []string) error {
+			value, err := k.parse(items)
+			if err != nil {
+				return err
+			}
+			*at(c) = value
+			return nil
+		},
+		value: func(c *Config) any { return *at(c) },
+		show:  func(c *Config) any { return k.show(*at(c)) },
+		check: func(c *Config) error {
+			for _, check := range checks {
+				if err := check(*at(c)); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+}
+
+// keys is every key there is, in the order of the example file. Flags, environment variables, defaults, the file's
+// check for unknown keys, validation and printing all follow from it.
+var keys = []key{
+	entry("http.addr", "127.0.0.1:8080", "host:port of the API, the console and the health checks; no host means every address",
+		textKind("address"), func(c *Config) *string { return &c.HTTP.Addr }, checkAddr),
+	entry("metrics.addr", "", "host:port of /metrics alone; none means on http.addr",
+		textKind("address"), func(c *Config) *string { return &c.Metrics.Addr }, optional(checkAddr)),
+
+	entry("database.url", "", "PostgreSQL to keep everything in: postgres://user:password@host:5432/database",
+		databaseURLKind, func(c *Config) *string { return &c.Database.URL }, optional(checkDatabaseURL)),
+	entry("database.max_conns", "16", "connections of this process, 1 to 1000; beyond 16 little is gained",
+		intKind[int32]("number"), func(c *Config) *int32 { return &c.Database.MaxConns }, within[int32](1, 1000, nil)),
+	entry("database.migrate_on_start", "false", "true: serve brings an older schema up to date; false: it stops with one line",
+		boolKind, func(c *Config) *bool { return &c.Database.MigrateOnStart }),
+
+	entry("log.level", "info", "least level that is logged: trace, debug, info, warn, error, fatal, panic or disabled",
+		levelKind, func(c *Config) *zerolog.Level { return &c.Log.Level }),
+	entry("log.format", LogJSON, "json, or console for people",
+		textKind("format"), func(c *Config) *string { return &c.Log.Format }, oneOf(LogJSON, LogConsole)),
+
+	entry("secrets.keys", "", "keys that encrypt endpoints' secrets, base64 of 32 bytes each (openssl rand -base64 32); the first encrypts, all decrypt",
+		secretKeyKind, func(c *Config) *[][32]byte { return &c.Secrets.Keys }, checkDistinct),
+	entry("secrets.key_file", "", "file with the secrets.keys instead, one a line; other users of the machine must have no access to it",
+		textKind("file"), func(c *Config) *string { return &c.Secrets.KeyFile }),
+
+	entry("delivery.retry_schedule", "1m,5m,30m,2h,6h", "delays before the retries, 1 to 50 of them, 1ms to 30d each",
+		listOf(durationKind, splitWords), func(c *Config) *[]time.Duration { return &c.Delivery.RetrySchedule },
+		between[time.Duration](1, 50, "delay"), each(within(time.Millisecond, 30*duration.Day, duration.Format))),
+	entry("delivery.retry_jitter", "0.1", "share of a delay that is added to it at most, 0 to 1",
+		fractionKind, func(c *Config) *float64 { return &c.Delivery.RetryJitter }, within[float64](0, 1, nil)),
+	entry("delivery.timeout", "15s", "longest time for an attempt as a whole, 1ms to 1h",
+		durationKind, func(c *Config) *time.Duration { return &c.Delivery.Timeout }, within(time.Millisecond, time.Hour, duration.Format)),
+	entry("delivery.connect_timeout", "5s", "longest time for DNS, connecting and TLS of an attempt, 1ms to delivery.timeout",
+		durationKind, func(c *Config) *time.Duration { return &c.Delivery.ConnectTimeout }, within(time.Millisecond, time.Hour, duration.Format)),
+	entry("delivery.max_in_flight", "1024", "attempts at once in this process, 1 to 65536",
+		intKind[int]("number"), func(c *Config) *int { return &c.Delivery.MaxInFlight }, within(1, 65536, nil)),
+	entry("delivery.max_in_flight_per_endpoint", "32", "attempts at once to one endpoint, 1 to delivery.max_in_flight",
+		intKind[int]("number"), func(c *Config) *int { return &c.Delivery.MaxInFlightPerEndpoint }, within(1, 65536, nil)),
+	entry("delivery.lease", "60s", "time after which an attempt whose process died is tried again, at least twice the longest timeout, up to 1d",
+		durationKind, func(c *Config) *time.Duration { return &c.Delivery.Lease }, within(time.Millisecond, duration.Day, duration.Format)),
+	entry("delivery.response_body_limit", "16KiB", "bytes of an answer that are read and kept, 1B to 16MiB",
+		sizeKind, func(c *Config) *int64 { return &c.Delivery.ResponseBodyLimit }, within(1, 16<<20, formatSize)),
+	entry("delivery.allow_http", "false", "true: endpoints may have http:// URLs; false: https:// only",
+		boolKind, func(c *Config) *bool { return &c.Delivery.AllowHTTP }),
+	entry("delivery.allow_networks", "", "CIDRs that deliveries may go to although they are private, such as 10.1.0.0/16,fd00:1::/64",
+		listOf(prefixKind, splitWords), func(c *Config) *[]netip.Prefix { return &c.Delivery.AllowNetworks }),
+	entry("delivery.deny_networks", "", "CIDRs that deliveries may not go to although they are public",
+		listOf(prefixKind, splitWords), func(c *Config) *[]netip.Prefix { return &c.Delivery.DenyNetworks }),
+	entry("delivery.allow_ports", "80,443,1024-65535", "ports that deliveries may go to, 1 to 65535, single or as ranges",
+		listOf(portsKind, splitWords), func(c *Config) *[]PortRange { return &c.Delivery.AllowPorts },
+		between[PortRange](1, 1000, "port or range"), each(checkPorts)),
+	entry("delivery.proxy_url", "", "proxy that deliveries go through: http://, https:// or socks5://[user:password@]host:port",
+		proxyURLKind, func(c *Config) **url.URL { return &c.Delivery.ProxyURL }, checkProxyURL),
+	entry("delivery.disable_after", "5d", "an endpoint whose every attempt failed for this long is disabled; 0 means never",
+		durationKind, func(c *Config) *time.Duration { return &c.Delivery.DisableAfter }, within(0, maxSpan, duration.Format)),
+
+	entry("events.max_payload", "1MiB", "bytes of the largest payload that is accepted, 1B to 256MiB",
+		sizeKind, func(c *Config) *int64 { return &c.Events.MaxPayload }, within(1, 256<<20, formatSize)),
+
+	entry("retention.events", "30d", "time that finished events and their payloads are kept, above 0",
+		durationKind, func(c *Config) *time.Duration { return &c.Retention.Events }, within(1, maxSpan, duration.Format)),
+	entry("retention.attempts", "30d", "time that attempts are kept, above 0",
+		durationKind, func(c *Config) *time.Duration { return &c.Retention.Attempts }, within(1, maxSpan, duration.Format)),
+	entry("retention.idempotency_keys", "24h", "time that Idempotency-Keys are kept, above 0; producers are promised 24h",
+		durationKind, func(c *Config) *time.Duration { return &c.Retention.IdempotencyKeys }, within(1, maxSpan, duration.Format)),
+
+	entry("alerts.after_failures", "5", "failed attempts of one delivery that raise an alert, 1 or more",
+		intKind[int]("number"), func(c *Config) *int { return &c.Alerts.AfterFailures }, within(1, 1<<31-1, nil)),
+	entry("alerts.urls", "", "service URLs of shoutrrr that alerts are sent to: slack://, smtp://, generic:// and so on",
+		alertURLKind, func(c *Config) *[]string { return &c.Alerts.URLs }),
+
+	entry("bootstrap.admin_key", "", "an admin API key that exists from the first start, 8 or more printable ASCII characters, no blanks",
+		adminKeyKind, func(c *Config) *string { return &c.Bootstrap.AdminKey }, optional(checkAdminKey)),
+}
+
+// maxSpan bounds what is compared with clock times, so that now minus the span stays a date PostgreSQL can hold.
+const maxSpan = 36500 * duration.Day
+
+// lookup finds a key by its name.
+func lookup(name string) (key, bool) {
+	for _, k := range keys {
+		if k.name == name {
+			return k, true
+		}
+	}
+	return key{}, false
+}
+
+// isSection reports whether keys lie below name, as below "http" and "delivery".
+func isSection(name string) bool {
+	for _, k := range keys {
+		if strings.HasPrefix(k.name, name+".") {
+			return true
+		}
+	}
+	return false
+}
+
+// defaults is the configuration that nobody touched.
+func defaults() Config {
+	var c Config
+	for _, k := range keys {
+		if err := k.parse(&c, k.split(k.def)); err != nil {
+			panic("config: the default of " + k.name + ": " + err.Error()) // a mistake in the table above; any test shows it
+		}
+	}
+	return c
+}
+
+// isDefault reports whether the field of k holds what its default means, however that was spelled.
+func (k key) isDefault(c *Config) bool {
+	standard := defaults()
+	return reflect.DeepEqual(k.value(c), k.value(&standard))
+}
