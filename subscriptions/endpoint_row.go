@@ -1,0 +1,199 @@
+package subscriptions
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/postrider/postrider/internal/id"
+	"github.com/postrider/postrider/internal/seal"
+	"github.com/postrider/postrider/signer"
+)
+
+// endpointRow is a row of endpoints, and for the scheme standard-ed25519 its current secret, whose public half is shown.
+type endpointRow struct {
+	Shard                int16
+	ID, TenantID         int64
+	UID                  *string
+	URL, Description     string
+	EventTypes           []string
+	HeaderNames          []string
+	HeadersSealed        []byte
+	HeadersKeyID         *string
+	Scheme               string
+	SignatureHeader      string
+	MaxInFlight          *int
+	TimeoutMS            *int64
+	RetryScheduleMS      []int64
+	Metadata             []byte
+	Status               string
+	StatusReason         *string
+	StatusChangedAt      time.Time
+	ConsecutiveFailures  int
+	FailingSince         *time.Time
+	LastError            *string
+	Version              int
+	CreatedAt, UpdatedAt time.Time
+	DeletedAt            *time.Time
+	SecretKeyID          *string
+	SecretSealed         []byte
+}
+
+// selectEndpoint reads endpointRows; a WHERE on e follows it. The secret is found by the unique index
+// endpoint_secrets_current_key.
+const selectEndpoint = `
+SELECT e.shard, e.id, e.tenant_id, e.uid, e.url, e.description, e.event_types, e.header_names, e.headers_sealed,
+       e.headers_key_id, e.scheme, e.signature_header, e.max_in_flight, e.timeout_ms, e.retry_schedule_ms, e.metadata,
+       e.status::text, e.status_reason, e.status_changed_at, e.consecutive_failures, e.failing_since, e.last_error,
+       e.version, e.created_at, e.updated_at, e.deleted_at,
+       k.key_id AS secret_key_id, k.sealed AS secret_sealed
+  FROM endpoints e
+  LEFT JOIN endpoint_secrets k
+    ON k.shard = @shard AND k.endpoint_id = e.id AND k.expires_at IS NULL AND e.scheme = 'standard-ed25519'`
+
+func (r endpointRow) id() id.ID { return id.ID{Shard: r.Shard, N: r.ID} }
+
+// endpoint opens the row. What is sealed under a key that is gone is left out and said so, instead of hiding the rest.
+func (s *Store) endpoint(r endpointRow) (Endpoint, error) {
+	metadata, err := decodeObject(r.Metadata)
+	if err != nil {
+		return Endpoint{}, fmt.Errorf("read an endpoint's metadata: %w", err)
+	}
+	e := Endpoint{
+		ID: r.id(), TenantID: id.ID{Shard: r.Shard, N: r.TenantID}, UID: r.UID, URL: r.URL, Description: r.Description,
+		EventTypes: r.EventTypes, Scheme: signer.Scheme(r.Scheme), SignatureHeader: r.SignatureHeader,
+		MaxInFlight: r.MaxInFlight, Timeout: fromMillisecond(r.TimeoutMS), RetrySchedule: fromMilliseconds(r.RetryScheduleMS),
+		Metadata: metadata, Status: Status(r.Status), StatusReason: r.StatusReason, StatusChangedAt: r.StatusChangedAt.UTC(),
+		ConsecutiveFailures: r.ConsecutiveFailures, FailingSince: utc(r.FailingSince), LastError: r.LastError,
+		Version: r.Version, CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(), DeletedAt: utc(r.DeletedAt),
+	}
+	if e.Headers, err = s.openHeaders(e.ID, r.HeadersKeyID, r.HeadersSealed); err != nil {
+		e.Unreadable = err.Error()
+		for _, name := range r.HeaderNames {
+			e.Headers = append(e.Headers, signer.Header{Name: name})
+		}
+	}
+	if r.SecretKeyID != nil {
+		secret, err := s.openSecret(e.ID, e.Scheme, *r.SecretKeyID, r.SecretSealed)
+		if err != nil {
+			e.Unreadable = err.Error()
+		}
+		e.PublicKey = secret.PublicKey()
+	}
+	return e, nil
+}
+
+// settings gives the columns an owner may set, for an INSERT or UPDATE that adds the rest. The sealed headers are not
+// among them: they change only with the headers.
+func (e Endpoint) settings() (pgx.StrictNamedArgs, error) {
+	metadata, err := encodeJSON(e.Metadata)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.StrictNamedArgs{
+		"shard": e.ID.Shard, "id": e.ID.N, "uid": e.UID, "url": e.URL, "description": e.Description,
+		"event_types": e.EventTypes, "header_names": headerNames(e.Headers), "scheme": string(e.Scheme),
+		"signature_header": e.SignatureHeader, "max_in_flight": e.MaxInFlight, "timeout_ms": toMillisecond(e.Timeout),
+		"retry_schedule_ms": toMilliseconds(e.RetrySchedule), "metadata": string(metadata), "status": string(e.Status),
+		"status_reason": e.StatusReason, "status_changed_at": e.StatusChangedAt, "version": e.Version,
+		"updated_at": e.UpdatedAt,
+	}, nil
+}
+
+// sealHeaders gives an endpoint's static headers as one encrypted value, or nil, nil where there are none.
+func (s *Store) sealHeaders(e Endpoint) (keyID *string, sealed []byte, err error) {
+	if len(e.Headers) == 0 {
+		return nil, nil, nil
+	}
+	plain, err := encodeJSON(kept(e.Headers))
+	if err != nil {
+		return nil, nil, err
+	}
+	name, sealed, err := s.box.Seal(plain, seal.EndpointAD(e.ID))
+	if err != nil {
+		return nil, nil, fmt.Errorf("encrypt the static headers: %w", err)
+	}
+	return &name, sealed, nil
+}
+
+func (s *Store) openHeaders(e id.ID, keyID *string, sealed []byte) ([]signer.Header, error) {
+	if keyID == nil {
+		return nil, nil
+	}
+	plain, err := s.box.Open(*keyID, sealed, seal.EndpointAD(e))
+	if err != nil {
+		return nil, fmt.Errorf("open the static headers: %w", err)
+	}
+	var stored []keptHeader
+	if err := json.Unmarshal(plain, &stored); err != nil {
+		return nil, fmt.Errorf("read the static headers: %w", err)
+	}
+	headers := make([]signer.Header, 0, len(stored))
+	for _, h := range stored {
+		headers = append(headers, signer.Header(h))
+	}
+	return headers, nil
+}
+
+// keptHeader is a static header in the form that is sealed and stored.
+type keptHeader struct {
+	Name  string `json:"n"`
+	Value string `json:"v"`
+}
+
+func kept(headers []signer.Header) []keptHeader {
+	out := make([]keptHeader, 0, len(headers))
+	for _, h := range headers {
+		out = append(out, keptHeader(h))
+	}
+	return out
+}
+
+func fromMillisecond(ms *int64) *time.Duration {
+	if ms == nil {
+		return nil
+	}
+	d := time.Duration(*ms) * time.Millisecond
+	return &d
+}
+
+func toMillisecond(d *time.Duration) *int64 {
+	if d == nil {
+		return nil
+	}
+	ms := d.Milliseconds()
+	return &ms
+}
+
+func fromMilliseconds(ms []int64) []time.Duration {
+	if ms == nil {
+		return nil
+	}
+	out := make([]time.Duration, len(ms))
+	for i, m := range ms {
+		out[i] = time.Duration(m) * time.Millisecond
+	}
+	return out
+}
+
+func toMilliseconds(ds []time.Duration) []int64 {
+	if ds == nil {
+		return nil
+	}
+	out := make([]int64, len(ds))
+	for i, d := range ds {
+		out[i] = d.Milliseconds()
+	}
+	return out
+}
+
+// utc brings a time that may be missing to UTC: pgx gives them in the machine's zone.
+func utc(t *time.Time) *time.Time {
+	if t == nil {
+		return nil
+	}
+	u := t.UTC()
+	return &u
+}

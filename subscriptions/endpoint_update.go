@@ -1,0 +1,123 @@
+package subscriptions
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/postrider/postrider/signer"
+)
+
+// UpdateEndpoint changes what the patch gives. ifMatch is the header If-Match, "" if there was none; an older version
+// in it is precondition_failed. A patch that changes nothing leaves the version as it is.
+//
+// A change of the scheme ends a rotation's overlap, since an old secret is one of the old scheme. It keeps the current
+// secret if that is one under the new scheme too; if not, or if either scheme is standard-ed25519 (whose private key no
+// receiver has), the secret that came along takes its place, or else a new one. What took its place is Minted in the
+// answer.
+func (s *Store) UpdateEndpoint(ctx context.Context, t Tenant, ref, ifMatch string, p EndpointPatch) (Endpoint, error) {
+	var e Endpoint
+	err := s.inTx(ctx, func(tx pgx.Tx, now time.Time) error {
+		r, err := findEndpoint(ctx, tx, t.ID, ref, forUpdate)
+		if err != nil {
+			return err
+		}
+		before, err := s.endpoint(r)
+		if err != nil {
+			return err
+		}
+		e = before
+		secret, err := s.rules.apply(&e, p, now)
+		if err != nil {
+			return err
+		}
+		if err := before.checkMatch(ifMatch); err != nil {
+			return err
+		}
+		if reflect.DeepEqual(before, e) {
+			return nil
+		}
+		e.Version, e.UpdatedAt = before.Version+1, now
+		if err := s.updateEndpoint(ctx, tx, before, e, r); err != nil {
+			return err
+		}
+		var minted signer.Secret
+		if e.Scheme != before.Scheme {
+			if minted, err = s.changeScheme(ctx, tx, before.Scheme, e, secret, now); err != nil {
+				return err
+			}
+		}
+		e, err = s.readBack(ctx, tx, e.ID)
+		e.Minted = minted
+		return err
+	})
+	if err != nil {
+		return Endpoint{}, err
+	}
+	return e, nil
+}
+
+// changeScheme settles which secret signs under e's new scheme, and gives it if it is another one than before.
+func (s *Store) changeScheme(
+	ctx context.Context, tx pgx.Tx, before signer.Scheme, e Endpoint, secret signer.Secret, now time.Time,
+) (signer.Secret, error) {
+	live, err := liveSecrets(ctx, tx, e.ID, now)
+	if err != nil {
+		return signer.Secret{}, err
+	}
+	if secret.Reveal() == "" && len(live) > 0 && s.staysValid(live[0], before, e) {
+		return signer.Secret{}, deleteSecrets(ctx, tx, e.ID, live[0].ID)
+	}
+	if secret, err = orNew(secret, e.Scheme); err != nil {
+		return signer.Secret{}, err
+	}
+	if err := deleteSecrets(ctx, tx, e.ID); err != nil {
+		return signer.Secret{}, err
+	}
+	return secret, s.insertSecret(ctx, tx, e.ID, secret, now)
+}
+
+// staysValid reports whether the current secret can go on under e's new scheme. One that does not open cannot.
+func (s *Store) staysValid(current secretRow, before signer.Scheme, e Endpoint) bool {
+	if before == signer.StandardEd25519 || e.Scheme == signer.StandardEd25519 {
+		return false
+	}
+	_, err := s.openSecret(e.ID, e.Scheme, current.KeyID, current.Sealed)
+	return err == nil
+}
+
+// updateEndpoint writes e over the locked row r, which before was made of.
+func (s *Store) updateEndpoint(ctx context.Context, tx pgx.Tx, before, e Endpoint, r endpointRow) error {
+	const query = `
+UPDATE endpoints
+   SET uid = @uid, url = @url, description = @description, event_types = @event_types, header_names = @header_names,
+       headers_sealed = @headers_sealed, headers_key_id = @headers_key_id, scheme = @scheme,
+       signature_header = @signature_header, max_in_flight = @max_in_flight, timeout_ms = @timeout_ms,
+       retry_schedule_ms = @retry_schedule_ms, metadata = @metadata, status = @status, status_reason = @status_reason,
+       status_changed_at = @status_changed_at, consecutive_failures = @failures, failing_since = @failing_since,
+       last_error = @last_error, version = @version, updated_at = @updated_at
+ WHERE shard = @shard AND id = @id`
+	args, err := e.settings()
+	if err != nil {
+		return err
+	}
+	args["failures"], args["failing_since"], args["last_error"] = e.ConsecutiveFailures, e.FailingSince, e.LastError
+	args["headers_key_id"], args["headers_sealed"] = r.HeadersKeyID, r.HeadersSealed
+	newHeaders := !slices.Equal(before.Headers, e.Headers)
+	if newHeaders {
+		if args["headers_key_id"], args["headers_sealed"], err = s.sealHeaders(e); err != nil {
+			return err
+		}
+	}
+	if _, err := tx.Exec(ctx, query, args); err != nil {
+		return fmt.Errorf("change an endpoint: %w", err)
+	}
+	if newHeaders || before.URL != e.URL || before.Scheme != e.Scheme || before.SignatureHeader != e.SignatureHeader {
+		return insertVersion(ctx, tx, e)
+	}
+	return nil
+}

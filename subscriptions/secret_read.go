@@ -1,0 +1,40 @@
+package subscriptions
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/postrider/postrider/signer"
+)
+
+// Secret gives the secrets that sign for an endpoint now: the current one, then those that a rotation still lets sign,
+// newest first. An error if one does not open under any of our keys: RotateSecret is the way out.
+func (s *Store) Secret(ctx context.Context, t Tenant, ref string) ([]SecretInfo, error) {
+	var out []SecretInfo
+	err := s.inTx(ctx, func(tx pgx.Tx, now time.Time) error {
+		// The lock keeps the scheme from changing before the secrets are read, which are parsed by it.
+		r, err := findEndpoint(ctx, tx, t.ID, ref, ` FOR SHARE OF e`)
+		if err != nil {
+			return err
+		}
+		live, err := liveSecrets(ctx, tx, r.id(), now)
+		if err != nil {
+			return err
+		}
+		out = make([]SecretInfo, 0, len(live))
+		for _, l := range live {
+			secret, err := s.openSecret(r.id(), signer.Scheme(r.Scheme), l.KeyID, l.Sealed)
+			if err != nil {
+				return err
+			}
+			out = append(out, SecretInfo{Secret: secret, CreatedAt: l.CreatedAt.UTC(), ExpiresAt: utc(l.ExpiresAt)})
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}

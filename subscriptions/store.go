@@ -1,0 +1,64 @@
+// Package subscriptions keeps who wants to be told what: tenants, their endpoints, the secrets that sign for them, and
+// which event type an endpoint wants. It is the one writer of the tables tenants, endpoints, endpoint_versions and
+// endpoint_secrets.
+//
+// Matching (match.go) and the rules of what an endpoint may be (validate*.go) are pure. The rest is one act per file,
+// its SQL beside it. Two doors are for others' transactions: Candidates for whoever accepts events, QueueHealth for
+// whoever records attempts.
+//
+// It sends nothing, decides nothing about a delivery, and does not touch the deliveries of an endpoint that is disabled,
+// dead or deleted: whoever owns those reads the status here. It does not check that a URL's host leads to an allowed
+// address: CheckURL says what the text alone shows, the dialler sees the rest.
+package subscriptions
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/postrider/postrider/internal/id"
+	"github.com/postrider/postrider/internal/pg"
+	"github.com/postrider/postrider/internal/seal"
+)
+
+// Deps are what a Store works with. All are needed but MaxTimeout.
+type Deps struct {
+	DB  *pgxpool.Pool
+	IDs *id.Generator
+	// Now is the database's time. Each act reads it once.
+	Now func() time.Time
+	Box *seal.Box
+	// CheckURL refuses, with a sentence for the owner, a URL that deliveries may not go to as far as its text shows.
+	CheckURL func(string) error
+	// MaxTimeout is the longest timeout an endpoint may have, half of delivery.lease: an attempt has to end well before
+	// its lease does. It never goes over a minute, which 0 stands for.
+	MaxTimeout time.Duration
+}
+
+// Store reads and writes tenants and endpoints. It may be used by several goroutines at once.
+type Store struct {
+	db    *pgxpool.Pool
+	ids   *id.Generator
+	now   func() time.Time
+	box   *seal.Box
+	rules rules
+}
+
+// New makes a Store. It does not touch the database.
+func New(d Deps) *Store {
+	longest := maxTimeout
+	if d.MaxTimeout > 0 {
+		longest = min(d.MaxTimeout, maxTimeout)
+	}
+	return &Store{
+		db: d.DB, ids: d.IDs, now: d.Now, box: d.Box,
+		rules: rules{checkURL: d.CheckURL, maxTimeout: longest},
+	}
+}
+
+// inTx runs act in one transaction with one reading of the clock.
+func (s *Store) inTx(ctx context.Context, act func(tx pgx.Tx, now time.Time) error) error {
+	return pg.InTx(ctx, s.db, func(tx pgx.Tx) error { return act(tx, s.now()) })
+}
