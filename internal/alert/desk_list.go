@@ -1,0 +1,87 @@
+package alert
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/postrider/postrider/internal/id"
+	"github.com/postrider/postrider/internal/pg"
+)
+
+// What is not resolved is little (at most one for each endpoint) and lies in alerts_open_key, all of which is read.
+const listUnresolvedSQL = `
+SELECT ` + columns + ` FROM alerts a
+WHERE a.state <> 'resolved' AND a.shard = ANY (@shards::smallint[]) AND a.state = ANY (@states::text[]::alert_state[])
+    AND (@tenant::bigint = 0 OR a.tenant_id = @tenant) AND (a.id, a.shard) < (@before::bigint, @before_shard::smallint)
+ORDER BY a.id DESC, a.shard DESC LIMIT @limit`
+
+// With resolved ones, which pile up: the newest of each bucket from the end of the primary key's range, then the newest
+// of those.
+const listAllSQL = `
+SELECT ` + columns + `
+FROM unnest(@shards::smallint[]) b(shard) CROSS JOIN LATERAL (
+    SELECT * FROM alerts a
+    WHERE a.shard = b.shard AND a.id < @before::bigint + CASE WHEN b.shard < @before_shard THEN 1 ELSE 0 END
+        AND a.state = ANY (@states::text[]::alert_state[]) AND (@tenant::bigint = 0 OR a.tenant_id = @tenant)
+    ORDER BY a.id DESC LIMIT @limit) a
+ORDER BY a.id DESC, a.shard DESC LIMIT @limit`
+
+// List gives the newest alerts in these states (none: all) of one tenant or of all, made before the one named (zero: from
+// the newest).
+func (d *Desk) List(ctx context.Context, states []State, tenant *id.ID, limit int, before id.ID) ([]Alert, error) {
+	if len(states) == 0 {
+		states = States()
+	}
+	args := pgx.StrictNamedArgs{
+		"shards": allShards, "states": names(states), "tenant": int64(0), "limit": limit,
+		"before": before.N, "before_shard": before.Shard,
+	}
+	if before.IsZero() {
+		args["before"], args["before_shard"] = int64(math.MaxInt64), int16(0)
+	}
+	if tenant != nil {
+		args["shards"], args["tenant"] = []int16{tenant.Shard}, tenant.N
+	}
+	sql := listAllSQL
+	if !slices.Contains(states, Resolved) {
+		sql = listUnresolvedSQL
+	}
+	rows, err := d.db.Query(ctx, sql, args)
+	if err != nil {
+		return nil, pg.Fault(fmt.Errorf("list alerts: %w", err))
+	}
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByName[row])
+	if err != nil {
+		return nil, pg.Fault(fmt.Errorf("list alerts: %w", err))
+	}
+	out := make([]Alert, 0, len(found))
+	for _, r := range found {
+		a, err := r.alert()
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, a)
+	}
+	return out, nil
+}
+
+// allShards names every bucket; nobody writes to it.
+var allShards = func() []int16 {
+	all := make([]int16, id.Buckets)
+	for i := range all {
+		all[i] = int16(i)
+	}
+	return all
+}()
+
+func names(states []State) []string {
+	out := make([]string, len(states))
+	for i, s := range states {
+		out[i] = string(s)
+	}
+	return out
+}

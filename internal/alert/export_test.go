@@ -1,0 +1,7 @@
+package alert
+
+// What the tests look into.
+const (
+	DueBucketsSQL = dueBucketsSQL
+	ResolveSQL    = resolveSQL
+)
