@@ -1,0 +1,181 @@
+package dispatcher
+
+import (
+	"fmt"
+	"net/url"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/postrider/postrider/internal/alert"
+	"github.com/postrider/postrider/internal/id"
+	"github.com/postrider/postrider/subscriptions"
+)
+
+// aftermath is what a batch of attempts in one bucket means for endpoints and their alerts. Results count in the order
+// in which they came: a success ends what failures before it began, and not what comes after.
+type aftermath struct {
+	order  []int64 // endpoints, as they first appear
+	health map[int64]*subscriptions.Health
+	before map[int64]*alert.Finding // raised before the endpoint's last success in the batch
+	after  map[int64]*alert.Finding // raised since
+}
+
+// queueAftermath queues what results mean beside their own deliveries, in the transaction that records them.
+func (d *Dispatcher) queueAftermath(b *pgx.Batch, shard int16, results []result, now time.Time) {
+	a := aftermath{
+		health: map[int64]*subscriptions.Health{}, before: map[int64]*alert.Finding{}, after: map[int64]*alert.Finding{},
+	}
+	for _, r := range results {
+		a.add(r, d.cfg.AlertAfterFailures)
+	}
+	if len(a.order) == 0 {
+		return
+	}
+	healths := make([]subscriptions.Health, 0, len(a.order))
+	var recovered []int64
+	var before, after []alert.Finding
+	for _, endpoint := range a.order {
+		h := a.health[endpoint]
+		healths = append(healths, *h)
+		if h.Recovered {
+			recovered = append(recovered, endpoint)
+		}
+		if f := a.before[endpoint]; f != nil {
+			before = append(before, *f)
+		}
+		if f := a.after[endpoint]; f != nil {
+			after = append(after, *f)
+		}
+	}
+	subscriptions.QueueHealth(b, shard, healths, now)
+	if len(before) > 0 {
+		alert.QueueRaise(b, shard, before, d.deps.IDs.Next, now)
+	}
+	if len(recovered) > 0 {
+		alert.QueueResolve(b, shard, recovered, d.deps.IDs.Next, now)
+	}
+	if len(after) > 0 {
+		alert.QueueRaise(b, shard, after, d.deps.IDs.Next, now)
+	}
+}
+
+// add takes in one result. What no receiver had a part in (a lost or interrupted attempt, a claim without one) says
+// nothing about an endpoint; a delivery that was parked is told of all the same.
+func (a *aftermath) add(r result, afterFailures int) {
+	if r.outcome == Unknown && !r.decision.State.Finished() {
+		return
+	}
+	endpoint := r.claimed.EndpointID
+	h := a.health[endpoint]
+	if h == nil {
+		h = &subscriptions.Health{Endpoint: endpoint, Version: r.version}
+		a.health[endpoint] = h
+		a.order = append(a.order, endpoint)
+	}
+	switch r.outcome {
+	case Unknown:
+	case Succeeded:
+		h.Recovered, h.Failures, h.LastError = true, 0, ""
+		a.settle(endpoint)
+	case Unauthorized, Gone, Retryable, Redirected, Rejected, Timeout, DNSError, ConnectError, TLSError, ProtocolError,
+		Blocked:
+		if h.Failures == 0 {
+			h.FirstFailureAt = r.endedAt
+		}
+		h.Failures++
+		h.LastError = *text(explain(r.outcome, r.answer))
+	}
+	h.Version = max(h.Version, r.version)
+	switch r.decision.Endpoint {
+	case EndpointDead:
+		h.Status, h.StatusReason = subscriptions.Dead, r.decision.EndpointReason
+	case EndpointDisabled:
+		if h.Status != subscriptions.Dead {
+			h.Status, h.StatusReason = subscriptions.Disabled, r.decision.EndpointReason
+		}
+	case EndpointStays:
+	}
+	a.raise(r, afterFailures)
+}
+
+// settle moves what was raised so far behind the success that has just come.
+func (a *aftermath) settle(endpoint int64) {
+	f := a.after[endpoint]
+	if f == nil {
+		return
+	}
+	delete(a.after, endpoint)
+	if earlier := a.before[endpoint]; earlier != nil {
+		f.Count += earlier.Count
+		f.Kind = max(f.Kind, earlier.Kind)
+	}
+	a.before[endpoint] = f
+}
+
+func (a *aftermath) raise(r result, afterFailures int) {
+	failures := r.decision.Failures
+	if r.outcome == Succeeded {
+		failures = 0
+	}
+	kind, raised := alert.Evaluate(alert.Facts{
+		Failures: failures, AfterFailures: afterFailures, Failed: r.decision.State == StateFailed,
+		Unauthorized: r.outcome == Unauthorized, Blocked: r.outcome == Blocked, Gone: r.outcome == Gone,
+		Disabled: r.decision.Endpoint == EndpointDisabled,
+	})
+	if !raised {
+		return
+	}
+	endpoint := r.claimed.EndpointID
+	f := a.after[endpoint]
+	if f == nil {
+		f = &alert.Finding{Endpoint: endpoint, Tenant: r.claimed.TenantID}
+		a.after[endpoint] = f
+	}
+	f.Count++
+	if kind >= f.Kind || f.Count == 1 {
+		f.Kind, f.Detail = kind, finding(kind, r)
+	}
+	f.Delivery, f.At = r.claimed.ID, r.endedAt
+}
+
+// finding says in plain words what an alert is about, to the endpoint's owner: what, where, and what to do.
+func finding(kind alert.Kind, r result) string {
+	where := fmt.Sprintf("Endpoint %s (%s)", id.Endpoint.Format(r.claimed.endpoint()), place(r.target.URL))
+	why := explain(r.outcome, r.answer)
+	switch kind {
+	case alert.EndpointDead:
+		return where + " answered 410 Gone. It gets nothing more until it is enabled again; what was waiting for it is cancelled."
+	case alert.EndpointDisabled:
+		if r.decision.EndpointReason == disabledByReceiver {
+			return where + " asked to be switched off (webhook-delivery: disable). Its deliveries are held until it is enabled again."
+		}
+		return where + " was switched off: every attempt failed for too long, the last one because " + why +
+			". Its deliveries are held until it is enabled again."
+	case alert.EndpointBlocked:
+		return where + " cannot be delivered to: " + why + ". Change its URL."
+	case alert.EndpointUnauthorized:
+		return where + fmt.Sprintf(" refuses our credentials (%d): check its secret and its headers.", r.answer.status)
+	case alert.DeliveryFailed:
+		return fmt.Sprintf("%s: delivery %s failed for good (%s)%s.", where, r.deliveryID(), r.decision.Reason, because(why))
+	case alert.DeliveryFailing:
+		return fmt.Sprintf("%s: delivery %s has failed %d times%s.", where, r.deliveryID(), r.decision.Failures, because(why))
+	}
+	return where
+}
+
+func because(why string) string {
+	if why == "" {
+		return ""
+	}
+	return ": " + why
+}
+
+// place is a URL without what may be secret in it.
+func place(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil || raw == "" {
+		return "URL unknown"
+	}
+	return clip(u.Scheme+"://"+u.Host+u.EscapedPath(), 200)
+}

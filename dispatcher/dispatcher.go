@@ -1,0 +1,213 @@
+// Package dispatcher is the life of a delivery: claim → send → classify → decide → record.
+//
+// It claims due deliveries in batches by a short lease (FOR UPDATE SKIP LOCKED, never a transaction open while a request
+// is on its way), signs and posts each, judges what came back, and records many results in one transaction, only where
+// the lease is still its own. What a crash leaves behind is tried again when its lease ends.
+//
+// The stages are apart: signing, classifying and deciding are pure; only send touches the network, only claim, record
+// and their like the database. The package does not accept events (internal/intake), does not know what an endpoint may
+// be (subscriptions), sends no alert (internal/alert), and knows the network only as a Doer.
+package dispatcher
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/rs/zerolog"
+	"golang.org/x/sync/semaphore"
+
+	"github.com/postrider/postrider/internal/id"
+	"github.com/postrider/postrider/signer"
+	"github.com/postrider/postrider/subscriptions"
+)
+
+// Config is what an operator may turn; CONTRACT §6 has the defaults.
+type Config struct {
+	RetrySchedule          []time.Duration
+	RetryJitter            float64 // 0 to 1: the share of a delay that may be added to it
+	Timeout                time.Duration
+	Lease                  time.Duration // at least twice the longest timeout
+	MaxInFlight            int
+	MaxInFlightPerEndpoint int
+	ResponseBodyLimit      int64 // bytes
+	DisableAfter           time.Duration
+	AlertAfterFailures     int
+	UserAgent              string
+	Grace                  time.Duration // how long a stop waits for requests on their way
+}
+
+// Metrics hears of what happens.
+type Metrics interface {
+	Attempt(outcome string, took time.Duration)
+	Delivered(latency time.Duration)
+	InFlight(delta int)
+}
+
+// Deps is what a dispatcher works with.
+type Deps struct {
+	DB       *pgxpool.Pool
+	IDs      *id.Generator
+	Now      func() time.Time // the database's clock: schedules and leases
+	Doer     Doer
+	Store    *subscriptions.Store
+	Desk     *Desk // cancels what a closed endpoint leaves behind
+	Metrics  Metrics
+	Log      zerolog.Logger
+	WallTime func() time.Time // this process's clock: timestamps in signatures
+}
+
+// Dispatcher claims and delivers. Make it with New, then Run it.
+type Dispatcher struct {
+	cfg   Config
+	deps  Deps
+	log   zerolog.Logger
+	owner int64 // names this process's leases; never used again by another
+
+	lanes   *lanes
+	targets *targets
+	woken   wakes
+	results chan result         // to the recorder; as deep as may be in flight, so that no sender ever waits
+	slots   *semaphore.Weighted // in flight: claimed and not recorded
+	memory  *semaphore.Weighted // bytes of large payloads held at once
+	closing sync.Map            // laneKey of endpoints whose deliveries are just being cancelled
+	senders sync.WaitGroup      // deliveries in flight
+	tasks   sync.WaitGroup      // cancellations on their way
+}
+
+// largePayloads bounds the memory for payloads too large to come with a claim.
+const largePayloads = 64 << 20
+
+// New makes a dispatcher.
+func New(cfg Config, deps Deps) *Dispatcher {
+	return &Dispatcher{
+		cfg: cfg, deps: deps, log: deps.Log, owner: deps.IDs.Next(),
+		lanes: newLanes(), targets: &targets{load: deps.Store.Targets, known: map[laneKey]knownTarget{}},
+		woken: newWakes(), results: make(chan result, cfg.MaxInFlight+rescueBatch),
+		slots:  semaphore.NewWeighted(int64(cfg.MaxInFlight)),
+		memory: semaphore.NewWeighted(largePayloads),
+	}
+}
+
+// result is one attempt with what was decided about it, on its way to the record.
+type result struct {
+	claimed  claimed
+	owner    int64 // of the lease it ran under
+	version  int   // of the endpoint
+	target   subscriptions.Target
+	outcome  Outcome
+	answer   answer
+	decision Decision
+
+	attemptID int64
+	signedAt  int64 // Unix seconds
+	signature string
+	userAgent string
+	endedAt   time.Time
+
+	made      bool // by this process: history keeps it whoever holds the lease now
+	noAttempt bool // nothing went out: history has nothing to keep, and the number is free again
+	ownSlot   bool // it holds one of slots
+}
+
+func (r result) deliveryID() string { return id.Delivery.Format(r.claimed.delivery()) }
+
+// deliver takes one claimed delivery through its stages. ctx is the work's: it ends when a stop has waited long enough,
+// and an attempt that it interrupts costs the delivery nothing.
+func (d *Dispatcher) deliver(ctx context.Context, c claimed, target subscriptions.Target) {
+	r := result{claimed: c, owner: d.owner, target: target, version: target.Version, ownSlot: true}
+	payload, release, err := d.payload(ctx, c)
+	if err != nil {
+		d.finish(d.putBack(ctx, r, err))
+		return
+	}
+	defer release()
+
+	headers, err := d.sign(&r, payload)
+	if err != nil {
+		d.finish(unsendable(r, err))
+		return
+	}
+	r.attemptID = d.deps.IDs.Next()
+	r.answer = d.send(ctx, target.URL, headers, payload, d.timeout(target))
+	if r.answer.err != nil && ctx.Err() != nil {
+		d.finish(interrupted(r, d.deps.Now()))
+		return
+	}
+	r.made, r.endedAt = true, d.deps.Now()
+	r.outcome = Classify(r.answer.status, r.answer.err)
+	r.decision = Decide(d.facts(r))
+	d.finish(r)
+}
+
+// sign makes the attempt's headers with a timestamp of this very moment.
+func (d *Dispatcher) sign(r *result, payload []byte) ([]signer.Header, error) {
+	if r.target.Err != nil {
+		return nil, r.target.Err
+	}
+	c, now := r.claimed, d.deps.WallTime()
+	if c.EventType == nil || c.ContentType == nil {
+		return nil, errNoEvent
+	}
+	r.signedAt, r.userAgent = now.Unix(), d.cfg.UserAgent
+	message := signer.Message{
+		EventID: id.Event.Format(c.event()), DeliveryID: r.deliveryID(), EventType: *c.EventType,
+		Timestamp: r.signedAt, Body: payload,
+	}
+	signed, err := signer.Sign(r.target.Scheme, r.target.SignatureHeader, r.target.Valid(d.deps.Now()), message)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // says it all
+	}
+	r.signature = signer.Signature(r.target.Scheme, r.target.SignatureHeader, signed)
+	return requestHeaders(headerFacts{
+		contentType: *c.ContentType, userAgent: r.userAgent, deliveryID: message.DeliveryID, eventType: *c.EventType,
+		attempt: c.Attempts, signed: signed, static: r.target.Headers,
+	}), nil
+}
+
+// facts gathers what Decide needs.
+func (d *Dispatcher) facts(r result) Facts {
+	schedule := r.target.RetrySchedule
+	if schedule == nil {
+		schedule = d.cfg.RetrySchedule
+	}
+	return Facts{
+		Outcome: r.outcome, Status: r.answer.status, Header: r.answer.header,
+		Failures: r.claimed.Failures, Rescues: r.claimed.Rescues, Schedule: schedule, Now: r.endedAt,
+		Jitter:       rand.Float64() * d.cfg.RetryJitter,
+		FailingSince: r.target.FailingSince, DisableAfter: d.cfg.DisableAfter,
+	}
+}
+
+func (d *Dispatcher) timeout(t subscriptions.Target) time.Duration {
+	if t.Timeout > 0 {
+		return min(t.Timeout, d.cfg.Lease/2)
+	}
+	return d.cfg.Timeout
+}
+
+// payload gives the body to send: what came with the claim, or, for a large one, what is read now, when there is
+// memory for it.
+func (d *Dispatcher) payload(ctx context.Context, c claimed) (body []byte, release func(), err error) {
+	if c.Size == nil || *c.Size <= inlinePayload {
+		return c.Payload, func() {}, nil
+	}
+	weight := min(int64(*c.Size), largePayloads)
+	if err := d.memory.Acquire(ctx, weight); err != nil {
+		return nil, nil, err //nolint:wrapcheck // the context's
+	}
+	body, err = d.loadPayload(ctx, c.event())
+	if err != nil {
+		d.memory.Release(weight)
+		return nil, nil, err
+	}
+	return body, func() { d.memory.Release(weight) }, nil
+}
+
+// finish frees the endpoint's slot and hands the result to the recorder. The slot in d.slots goes when it is recorded.
+func (d *Dispatcher) finish(r result) {
+	d.lanes.sent(laneKey{r.claimed.Shard, r.claimed.EndpointID})
+	d.results <- r
+}

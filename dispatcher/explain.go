@@ -1,0 +1,133 @@
+package dispatcher
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"syscall"
+
+	"github.com/postrider/postrider/internal/fault"
+)
+
+// brokenOff reports whether a connection that stood was ended by the other side before the answer was whole.
+func brokenOff(err error) bool {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
+		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) {
+		return true
+	}
+	return strings.Contains(err.Error(), "server closed idle connection")
+}
+
+// explain says in plain words what went wrong in an attempt, for the people who read its history: "" for a success.
+// Addresses stay out (the attempt has its own field for staff), as do the URL's query and anything secret.
+func explain(o Outcome, a answer) string {
+	switch o {
+	case Succeeded:
+		return ""
+	case Unknown:
+		return "outcome unknown: the process that made this attempt ended before it could record the answer"
+	case Unauthorized:
+		return fmt.Sprintf("the endpoint answered %d: it refuses our credentials; check its secret and headers", a.status)
+	case Gone:
+		return "the endpoint answered 410 Gone: it wants nothing more"
+	case Redirected:
+		return explainRedirect(a)
+	case Retryable, Rejected:
+		return strings.TrimSpace(fmt.Sprintf("the endpoint answered %d %s", a.status, http.StatusText(a.status)))
+	case Timeout:
+		return "no whole answer within " + a.timeout.String()
+	case DNSError:
+		return explainDNS(a.err)
+	case ConnectError:
+		return explainConnect(a.err)
+	case TLSError:
+		return explainTLS(a.err)
+	case ProtocolError:
+		if a.err == nil {
+			return fmt.Sprintf("the endpoint answered with status %d, which is no final HTTP answer", a.status)
+		}
+		return "the endpoint's answer is not valid HTTP"
+	case Blocked:
+		var f *fault.Error
+		if errors.As(a.err, &f) && f.Detail != "" {
+			return f.Detail
+		}
+		return "the address is not one that deliveries may go to"
+	}
+	return ""
+}
+
+func explainRedirect(a answer) string {
+	location := a.header.Get("Location")
+	u, err := url.Parse(location)
+	if location == "" || err != nil {
+		return fmt.Sprintf("the endpoint redirects (%d); change its URL to where it should go", a.status)
+	}
+	u.User, u.RawQuery, u.Fragment = nil, "", "" // a query may carry a token
+	return fmt.Sprintf("the endpoint redirects (%d) to %s: change its URL", a.status, clip(u.String(), 512))
+}
+
+func explainDNS(err error) string {
+	var dnsErr *net.DNSError
+	if errors.As(err, &dnsErr) {
+		switch {
+		case dnsErr.IsNotFound:
+			return "no address was found for " + dnsErr.Name
+		case dnsErr.IsTimeout:
+			return "the look-up of " + dnsErr.Name + " took too long"
+		}
+	}
+	return "the host's address could not be looked up"
+}
+
+func explainConnect(err error) string {
+	var opErr *net.OpError
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "connection refused: nothing listens there"
+	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
+		return "the host cannot be reached"
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return "the connection was closed by the receiver while sending"
+	case errors.As(err, &opErr) && opErr.Op == "dial":
+		return "no connection could be made"
+	}
+	return "the connection was closed before an answer came"
+}
+
+func explainTLS(err error) string {
+	var (
+		hostname x509.HostnameError
+		unknown  x509.UnknownAuthorityError
+		invalid  x509.CertificateInvalidError
+		record   tls.RecordHeaderError
+	)
+	switch {
+	case errors.As(err, &hostname):
+		return "TLS: the certificate is for another host than " + hostname.Host
+	case errors.As(err, &unknown):
+		return "TLS: the certificate is signed by an unknown authority"
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		if invalid.Cert != nil {
+			return "TLS: the certificate is valid only from " + invalid.Cert.NotBefore.UTC().Format("2006-01-02") +
+				" to " + invalid.Cert.NotAfter.UTC().Format("2006-01-02 15:04 UTC")
+		}
+		return "TLS: the certificate has expired or is not valid yet"
+	case errors.As(err, &record), strings.Contains(err.Error(), "HTTP response to HTTPS client"):
+		return "TLS: the receiver does not speak TLS on this port"
+	}
+	return "TLS: the handshake failed"
+}
+
+func clip(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	return strings.ToValidUTF8(s[:limit], "") + "…"
+}

@@ -1,0 +1,38 @@
+package dispatcher
+
+import (
+	"strconv"
+
+	"github.com/postrider/postrider/signer"
+)
+
+// headerFacts is what an attempt's request headers are made of.
+type headerFacts struct {
+	contentType string
+	userAgent   string
+	deliveryID  string
+	eventType   string
+	attempt     int
+	signed      []signer.Header // what the signature scheme adds
+	static      []signer.Header // the endpoint's own
+}
+
+// requestHeaders gives all headers of an attempt but Host and Content-Length, which the transport writes. Sending and
+// showing an attempt both come here, so what is shown is what was sent.
+func requestHeaders(h headerFacts) []signer.Header {
+	out := make([]signer.Header, 0, 6+len(h.signed)+len(h.static))
+	out = append(
+		out,
+		signer.Header{Name: "Content-Type", Value: h.contentType},
+		signer.Header{Name: "User-Agent", Value: h.userAgent},
+		signer.Header{Name: "Accept-Encoding", Value: "identity"},
+	)
+	out = append(out, h.signed...)
+	out = append(
+		out,
+		signer.Header{Name: signer.HeaderDeliveryID, Value: h.deliveryID},
+		signer.Header{Name: signer.HeaderEventType, Value: h.eventType},
+		signer.Header{Name: signer.HeaderAttempt, Value: strconv.Itoa(h.attempt)},
+	)
+	return append(out, h.static...)
+}

@@ -1,0 +1,220 @@
+package dispatcher
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A dispatcher that claims and then never comes back is one whose process died: its lease runs out, the attempt shows as
+// unknown, and the delivery goes on without having lost its place in the schedule.
+func TestLostAttemptIsRescuedWhenItsLeaseEnds(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, always(200))
+	delivery := w.enqueue(w.endpoint(), `{}`)
+	dead := w.another(newGate().Do)
+	ctx, kill := context.WithCancel(t.Context())
+	if n, err := dead.claimOnce(ctx, ctx, allShards); err != nil || n != 1 {
+		t.Fatal(n, err)
+	}
+	kill()
+	dead.senders.Wait() // its results are never recorded
+
+	w.advance(59 * time.Second)
+	if n, err := w.d.rescue(t.Context()); err != nil || n != 0 {
+		t.Fatalf("rescued %d before the lease's end, %v", n, err)
+	}
+	w.advance(2 * time.Second)
+	if n, err := w.d.rescue(t.Context()); err != nil || n != 1 {
+		t.Fatalf("rescued %d, %v", n, err)
+	}
+	w.settle(w.d)
+	w.round(w.d)
+	if got := w.get(delivery); got.State != StateSucceeded || got.Attempts != 2 {
+		t.Errorf("after the rescue: %+v", got)
+	}
+	attempts := w.attempts(delivery)
+	if len(attempts) != 2 || attempts[1].Outcome != Unknown || !strings.Contains(attempts[1].Error, "outcome unknown") || attempts[0].Outcome != Succeeded {
+		t.Errorf("history: %+v", attempts)
+	}
+}
+
+// A process that was stopped for longer than its lease comes back with an answer: the attempt is kept in history, and
+// nothing that others have done since is touched.
+func TestLateResultChangesNothing(t *testing.T) {
+	t.Parallel()
+	g := newGate()
+	w := newWorld(t, always(500))
+	delivery := w.enqueue(w.endpoint(), `{}`)
+	late := w.another(g.Do)
+	if _, err := late.claimOnce(t.Context(), t.Context(), allShards); err != nil {
+		t.Fatal(err)
+	}
+	<-g.arrived
+	w.advance(2 * time.Minute)
+	if n, err := w.d.rescue(t.Context()); err != nil || n != 1 {
+		t.Fatal(n, err)
+	}
+	w.settle(w.d)
+	w.round(w.d) // the second attempt: 500, to be tried again
+	before := w.get(delivery)
+
+	g.answer <- 200
+	w.settle(late)
+	if got := w.get(delivery); got.State != Pending || got.Attempts != before.Attempts || !got.NextAttemptAt.Equal(*before.NextAttemptAt) {
+		t.Errorf("before %+v, after the late result %+v", before, got)
+	}
+	if n := w.count(`SELECT count(*) FROM attempts WHERE outcome = 'succeeded'`); n != 1 {
+		t.Error("the late attempt was made, but history does not have it")
+	}
+}
+
+func TestTwoRescuersMakeOneRescue(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, always(200))
+	delivery := w.enqueue(w.endpoint(), `{}`)
+	dead := w.another(newGate().Do)
+	ctx, kill := context.WithCancel(t.Context())
+	if _, err := dead.claimOnce(ctx, ctx, allShards); err != nil {
+		t.Fatal(err)
+	}
+	kill()
+	dead.senders.Wait()
+	w.advance(2 * time.Minute)
+	other := w.another(always(200))
+	for _, d := range []*Dispatcher{w.d, other} {
+		if n, err := d.rescue(t.Context()); err != nil || n != 1 {
+			t.Fatal(n, err)
+		}
+	}
+	w.settle(w.d)
+	w.settle(other)
+	if n := w.count(`SELECT count(*) FROM attempts`); n != 1 {
+		t.Errorf("history has %d unknown attempts", n)
+	}
+	if n := w.count(`SELECT rescues FROM deliveries`); n != 1 {
+		t.Errorf("%d rescues", n)
+	}
+	w.round(w.d)
+	if got := w.get(delivery); got.State != StateSucceeded {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestDeliveryThatKeepsKillingItsProcessIsParked(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, always(200))
+	delivery := w.enqueue(w.endpoint(), `{}`)
+	for range maxRescues {
+		dead := w.another(newGate().Do)
+		ctx, kill := context.WithCancel(t.Context())
+		if n, err := dead.claimOnce(ctx, ctx, allShards); err != nil || n != 1 {
+			t.Fatal(n, err)
+		}
+		kill()
+		dead.senders.Wait()
+		w.advance(2 * time.Minute)
+		if _, err := w.d.rescue(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.settle(w.d)
+	}
+	if got := w.get(delivery); got.State != StateFailed || got.Reason != ReasonPoisoned || got.Attempts != maxRescues {
+		t.Errorf("%+v", got)
+	}
+}
+
+// A stop waits for what is on its way; what takes longer than the grace is interrupted and costs the delivery nothing.
+func TestStopLetsWorkFinishAndInterruptsTheRest(t *testing.T) {
+	t.Parallel()
+	g := newGate()
+	w := newWorld(t, g.Do)
+	w.d.cfg.Grace = 50 * time.Millisecond
+	endpoint := w.endpoint()
+	delivery := w.enqueue(endpoint, `{}`)
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- w.d.Run(ctx) }()
+	<-g.arrived
+	stop()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	got := w.get(delivery)
+	if got.State != Pending || got.Attempts != 1 {
+		t.Errorf("interrupted: %+v", got)
+	}
+	if n := w.count(`SELECT failures + rescues FROM deliveries`); n != 0 {
+		t.Errorf("the interruption counts %d", n)
+	}
+	if n := w.count(`SELECT count(*) FROM endpoints WHERE consecutive_failures > 0`); n != 0 {
+		t.Error("the endpoint is blamed for our stop")
+	}
+
+	again := w.another(g.Do)
+	again.cfg.Grace = time.Minute
+	ctx, stop = context.WithCancel(t.Context())
+	go func() { done <- again.Run(ctx) }()
+	<-g.arrived
+	stop()
+	g.answer <- 204
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if got := w.get(delivery); got.State != StateSucceeded || got.Attempts != 2 {
+		t.Errorf("finished during the stop: %+v", got)
+	}
+}
+
+// One result that PostgreSQL refuses costs itself, and the rest of its batch is recorded.
+func TestPoisonResultCostsItself(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, always(200))
+	endpoint := w.endpoint()
+	for range 5 {
+		w.enqueue(endpoint, `{}`)
+	}
+	if _, err := w.d.claimOnce(t.Context(), t.Context(), allShards); err != nil {
+		t.Fatal(err)
+	}
+	w.d.senders.Wait()
+	var results []result
+	for len(w.d.results) > 0 {
+		results = append(results, <-w.d.results)
+	}
+	results[2].decision.State = Held // no such thing in the database
+	results[2].decision.NextAt = time.Time{}
+	results[2].claimed.Attempts = -1 // breaks a CHECK
+	w.d.flush(t.Context(), results)
+	if n := w.count(`SELECT count(*) FROM deliveries_finished WHERE state = 'succeeded'`); n != 4 {
+		t.Errorf("%d of the four good ones are recorded", n)
+	}
+	if !w.d.slots.TryAcquire(100) {
+		t.Error("slots are lost")
+	}
+}
+
+// A Run that is woken, or polls, delivers what is enqueued while it runs; a retry comes in its time.
+func TestRunDeliversWhatComesWhileItRuns(t *testing.T) {
+	t.Parallel()
+	g := newGate()
+	w := newWorld(t, g.Do)
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- w.d.Run(ctx) }()
+	endpoint := w.endpoint()
+	for range 3 {
+		w.enqueue(endpoint, `{}`)
+		w.d.Wake(endpoint.Shard)
+		<-g.arrived
+		g.answer <- 200
+	}
+	stop()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if n := w.count(`SELECT count(*) FROM deliveries_finished WHERE state = 'succeeded'`); n != 3 {
+		t.Errorf("%d delivered", n)
+	}
+}

@@ -1,0 +1,154 @@
+package dispatcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/postrider/postrider/internal/fault"
+	"github.com/postrider/postrider/internal/pg"
+)
+
+// recordSQL ends a batch of attempts in one bucket: finished deliveries move to deliveries_finished, the others go back
+// to wait, and each attempt that was made is kept. All of it happens only where the lease is still the one the attempt
+// ran under (its owner and its number): a process that comes back from the dead changes nothing that another has done
+// since. Its attempt was made all the same, so that row is kept (`made`); a rescuer's row about an attempt that it did
+// not see is kept only by the one that wins.
+//
+// Index deliveries_pkey. That a row with an owner is in flight is a CHECK's business; asking for the state here as well
+// would have the planner walk all that is in flight in the bucket, by deliveries_leased, for each result.
+const recordSQL = `
+WITH r AS MATERIALIZED (
+    SELECT * FROM unnest(@ids::bigint[], @owners::bigint[], @claims::smallint[], @finals::text[], @reasons::text[],
+        @nexts::timestamptz[], @attempts::smallint[], @failures::smallint[], @rescues::smallint[], @outcomes::text[],
+        @statuses::smallint[])
+      AS r(id, owner, claim, final, reason, next_at, attempts, failures, rescues, outcome, status)
+), finished AS (
+    DELETE FROM deliveries d USING r
+     WHERE d.shard = @shard AND d.id = ANY (@ids::bigint[]) AND d.id = r.id AND d.lease_owner = r.owner
+       AND d.attempts = r.claim AND r.final IS NOT NULL
+    RETURNING d.id, d.tenant_id, d.event_id, d.endpoint_id, r.final, r.attempts, r.reason, r.outcome, r.status
+), archived AS (
+    INSERT INTO deliveries_finished (shard, id, tenant_id, event_id, endpoint_id, state, attempts, reason,
+        last_outcome, last_status, finished_at)
+    SELECT @shard, f.id, f.tenant_id, f.event_id, f.endpoint_id, f.final::delivery_state, f.attempts, f.reason,
+           f.outcome::outcome, f.status, @now
+      FROM finished f
+    RETURNING id
+), waiting AS (
+    UPDATE deliveries d SET state = 'pending', next_retry_at = r.next_at, attempts = r.attempts, failures = r.failures,
+           rescues = r.rescues, lease_owner = NULL, leased_until = NULL,
+           last_outcome = coalesce(r.outcome::outcome, d.last_outcome), last_status = coalesce(r.status, d.last_status)
+      FROM r
+     WHERE d.shard = @shard AND d.id = ANY (@ids::bigint[]) AND d.id = r.id AND d.lease_owner = r.owner
+       AND d.attempts = r.claim AND r.final IS NULL
+    RETURNING d.id
+), ours AS (
+    SELECT id FROM archived UNION ALL SELECT id FROM waiting
+), history AS (
+    INSERT INTO attempts (shard, id, delivery_id, endpoint_id, webhook_timestamp, endpoint_version, attempt, status,
+        outcome, dns_us, connect_us, tls_us, first_byte_us, total_us, address, user_agent, signature, error,
+        response_headers, response_body, response_truncated)
+    SELECT @shard, h.id, h.delivery_id, h.endpoint_id, h.signed_at, h.version, h.attempt, h.status, h.outcome::outcome,
+           h.dns, h.connect, h.tls, h.first_byte, h.total, h.address, h.agent, h.signature, h.error, h.headers, h.body,
+           h.truncated
+      FROM unnest(@a_ids::bigint[], @a_deliveries::bigint[], @a_endpoints::bigint[], @a_signed::bigint[],
+        @a_versions::integer[], @a_numbers::smallint[], @a_statuses::smallint[], @a_outcomes::text[], @a_dns::integer[],
+        @a_connect::integer[], @a_tls::integer[], @a_first::integer[], @a_total::integer[], @a_addresses::text[],
+        @a_agents::text[], @a_signatures::text[], @a_errors::text[], @a_headers::bytea[], @a_bodies::bytea[],
+        @a_truncated::boolean[], @a_made::boolean[])
+      AS h(id, delivery_id, endpoint_id, signed_at, version, attempt, status, outcome, dns, connect, tls, first_byte,
+        total, address, agent, signature, error, headers, body, truncated, made)
+     WHERE h.made OR h.delivery_id IN (SELECT ours.id FROM ours)
+)
+SELECT id FROM ours`
+
+// record writes the results down in one transaction, one statement a bucket, together with what they mean for endpoints
+// and alerts, and gives those whose lease was no longer ours.
+func (d *Dispatcher) record(ctx context.Context, results []result) (fenced []result, err error) {
+	now := d.deps.Now()
+	byShard := map[int16][]result{}
+	for _, r := range results {
+		byShard[r.claimed.Shard] = append(byShard[r.claimed.Shard], r)
+	}
+	won := make(map[laneKey]bool, len(results))
+	err = pg.InTx(ctx, d.deps.DB, func(tx pgx.Tx) error {
+		clear(won)
+		batch := &pgx.Batch{}
+		for shard, list := range byShard {
+			batch.Queue(recordSQL, recordArgs(shard, list, now)).Query(func(rows pgx.Rows) error {
+				var n int64
+				_, err := pgx.ForEachRow(rows, []any{&n}, func() error {
+					won[laneKey{shard, n}] = true
+					return nil
+				})
+				return err //nolint:wrapcheck // wrapped below, once for all buckets
+			})
+			d.queueAftermath(batch, shard, list, now)
+		}
+		if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+			return fmt.Errorf("record attempts: %w", err)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range results {
+		if !won[laneKey{r.claimed.Shard, r.claimed.ID}] {
+			fenced = append(fenced, r)
+		}
+	}
+	return fenced, nil
+}
+
+// flush records a batch come what may. A database that is away is waited for: the leases of what waits here protect it,
+// and if they run out another process tries again, which is the honest duplicate. A batch that PostgreSQL refuses is
+// halved until the one result that it chokes on stands alone; that one is recorded without the receiver's words, which
+// are all that can be strange about it.
+func (d *Dispatcher) flush(ctx context.Context, results []result) {
+	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
+		fenced, err := d.record(ctx, results)
+		if err == nil {
+			d.recorded(results, fenced)
+			return
+		}
+		if ctx.Err() != nil {
+			d.log.Error().Err(err).Int("attempts", len(results)).Msg("attempts.unrecorded")
+			d.abandoned(results)
+			return
+		}
+		if !fault.Is(err, fault.Unavailable) && !errors.Is(err, context.DeadlineExceeded) {
+			d.divide(ctx, results, err)
+			return
+		}
+		d.log.Warn().Err(err).Int("attempts", len(results)).Dur("wait", wait).Msg("attempts.record_failed")
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// divide deals with a batch that the database refuses for what is in it. One result that it refuses even without the
+// receiver's words is given up: its lease runs out, and the rescue counts how often that happens.
+func (d *Dispatcher) divide(ctx context.Context, results []result, cause error) {
+	if len(results) > 1 {
+		half := len(results) / 2
+		d.flush(ctx, results[:half])
+		d.flush(ctx, results[half:])
+		return
+	}
+	r := results[0]
+	if r.answer.header == nil && r.answer.body == nil {
+		d.log.Error().Err(cause).Str("delivery", r.deliveryID()).Msg("attempt.unrecordable")
+		d.abandoned(results)
+		return
+	}
+	d.log.Error().Err(cause).Str("delivery", r.deliveryID()).Msg("attempt.stripped")
+	r.answer.header, r.answer.body, r.answer.truncated = nil, nil, true
+	d.flush(ctx, []result{r})
+}

@@ -1,0 +1,121 @@
+package dispatcher
+
+import (
+	"context"
+	"time"
+
+	"github.com/postrider/postrider/internal/id"
+)
+
+const (
+	flushEvery = 10 * time.Millisecond // how long a result waits for others at most
+	flushLimit = 500                   // how many make a batch full
+)
+
+// runRecorder writes results down in batches until the channel is closed and empty. When ctx ends first (a stop that has
+// waited long enough for a database that is away), what is left is given up to the rescue.
+func (d *Dispatcher) runRecorder(ctx context.Context) {
+	for {
+		first, open := <-d.results
+		if !open {
+			return
+		}
+		d.flush(ctx, d.gather(first))
+	}
+}
+
+// gather collects a batch: what is there, and what comes within flushEvery of the first.
+func (d *Dispatcher) gather(first result) []result {
+	batch := append(make([]result, 0, flushLimit), first)
+	timer := time.NewTimer(flushEvery)
+	defer timer.Stop()
+	for len(batch) < flushLimit {
+		select {
+		case r, open := <-d.results:
+			if !open {
+				return batch
+			}
+			batch = append(batch, r)
+		case <-timer.C:
+			return batch
+		}
+	}
+	return batch
+}
+
+// recorded does what follows a commit: memory learns, slots go back, the log has a line for each attempt.
+func (d *Dispatcher) recorded(results, fenced []result) {
+	lost := make(map[laneKey]bool, len(fenced))
+	for _, r := range fenced {
+		lost[laneKey{r.claimed.Shard, r.claimed.ID}] = true
+		d.log.Warn().Str("delivery", r.deliveryID()).Int("attempt", r.claimed.Attempts).Msg("delivery.lease_lost")
+	}
+	for _, r := range results {
+		ours := !lost[laneKey{r.claimed.Shard, r.claimed.ID}]
+		if r.made || ours && !r.noAttempt {
+			d.deps.Metrics.Attempt(r.outcome.String(), r.answer.timings.total)
+		}
+		if !ours {
+			continue
+		}
+		key := laneKey{r.claimed.Shard, r.claimed.EndpointID}
+		switch {
+		case !r.decision.State.Finished():
+			d.lanes.note(key, r.decision.NextAt)
+		case r.decision.State == StateSucceeded:
+			d.deps.Metrics.Delivered(d.deps.Now().Sub(id.TimeOf(r.claimed.EventID)))
+		}
+		if r.decision.Endpoint != EndpointStays {
+			d.targets.forget(key)
+		}
+		if r.decision.Endpoint == EndpointDead {
+			d.cancelAll(key, ReasonEndpointDead)
+		}
+		d.logResult(r)
+	}
+	d.freeSlots(results)
+}
+
+// abandoned gives up results that could not be written down: their leases will run out and their deliveries be tried
+// again, as after a crash.
+func (d *Dispatcher) abandoned(results []result) { d.freeSlots(results) }
+
+func (d *Dispatcher) freeSlots(results []result) {
+	n := 0
+	for _, r := range results {
+		if r.ownSlot {
+			n++
+		}
+	}
+	d.deps.Metrics.InFlight(-n)
+	d.release(n)
+	d.woken.nudge()
+}
+
+// logResult writes the one line that each attempt has.
+func (d *Dispatcher) logResult(r result) {
+	c := r.claimed
+	e := d.log.Info()
+	if !e.Enabled() {
+		return
+	}
+	e.Str("delivery", r.deliveryID()).Str("event", id.Event.Format(c.event())).
+		Str("endpoint", id.Endpoint.Format(c.endpoint())).
+		Str("tenant", id.Tenant.Format(id.ID{Shard: c.Shard, N: c.TenantID})).
+		Int("attempt", c.Attempts).Str("state", r.decision.State.String())
+	if r.noAttempt {
+		e.Str("reason", string(r.decision.Reason)).AnErr("cause", r.answer.err).Msg("delivery.not_attempted")
+		return
+	}
+	e.Str("outcome", r.outcome.String()).Dur("took", r.answer.timings.total)
+	if r.answer.status != 0 {
+		e.Int("status", r.answer.status)
+	}
+	if r.decision.Reason != "" {
+		e.Str("reason", string(r.decision.Reason))
+	}
+	if !r.decision.NextAt.IsZero() {
+		e.Time("next", r.decision.NextAt)
+	}
+	e.Msg("delivery.attempted")
+}

@@ -1,0 +1,120 @@
+package dispatcher
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/postrider/postrider/internal/fault"
+	"github.com/postrider/postrider/internal/id"
+)
+
+// Filter says which deliveries are meant; a zero field leaves everything in. Times are of the delivery's making, Since
+// included and Until not.
+type Filter struct {
+	Tenant, Endpoint, Event *id.ID
+
+	States    []State
+	EventType string
+	Outcomes  []Outcome // of the last attempt
+	Since     time.Time
+	Until     time.Time
+	// Query is free text. An id (evt_, dlv_, ep_, ten_) means that thing. Anything else finds events whose uid or type
+	// begins with it, endpoints whose uid does, and payloads whose bytes contain it, spelled just so.
+	Query string
+}
+
+// maxQuery bounds a free text, in bytes.
+const maxQuery = 500
+
+// search is a Filter made ready for SQL.
+type search struct {
+	Filter
+	shards   []int16 // the buckets it can lie in
+	delivery *id.ID
+	text     string // free text that is no id
+	from     int64  // the lowest id, included
+	to       int64  // the highest id, included
+	below    id.ID  // the page's end: only what comes after it in the list
+}
+
+// resolve works out where what the filter means can lie. ok is false when nothing can match.
+func (f Filter) resolve(before id.ID) (s search, ok bool, err error) {
+	s = search{Filter: f, to: math.MaxInt64, below: before}
+	s.States = slices.Compact(slices.Sorted(slices.Values(f.States)))
+	if len(s.States) == len(States()) {
+		s.States = nil
+	}
+	if ok, err = s.readQuery(); !ok || err != nil {
+		return s, ok, err
+	}
+	if ok = s.place(); !ok {
+		return s, false, nil
+	}
+	if !f.Since.IsZero() {
+		s.from = id.Floor(f.Since)
+	}
+	if !f.Until.IsZero() {
+		s.to = id.Floor(f.Until) - 1
+	}
+	if before.IsZero() {
+		s.below = id.ID{N: math.MaxInt64}
+	}
+	s.to = min(s.to, s.below.N)
+	return s, s.from <= s.to, nil
+}
+
+// readQuery takes an id in the free text for the filter that it is. ok is false when that contradicts another one.
+func (s *search) readQuery() (ok bool, err error) {
+	s.text = strings.TrimSpace(s.Query)
+	if s.text == "" {
+		return true, nil
+	}
+	if len(s.text) > maxQuery || !utf8.ValidString(s.text) || strings.ContainsRune(s.text, 0) {
+		return false, fault.New(fault.Invalid, "the search text must be UTF-8 without NUL, of at most %d bytes", maxQuery)
+	}
+	for kind, field := range map[id.Kind]**id.ID{
+		id.Tenant: &s.Tenant, id.Endpoint: &s.Endpoint, id.Event: &s.Event, id.Delivery: &s.delivery,
+	} {
+		named, err := kind.Parse(s.text)
+		if err != nil {
+			continue // not an id of this kind
+		}
+		if *field != nil && **field != named {
+			return false, nil
+		}
+		s.text, *field = "", &named
+		break
+	}
+	return true, nil
+}
+
+// place finds the buckets. ok is false when the filter names things that lie in different ones.
+func (s *search) place() (ok bool) {
+	s.shards = allShards
+	for _, named := range []*id.ID{s.Tenant, s.Endpoint, s.Event, s.delivery} {
+		if named == nil {
+			continue
+		}
+		if len(s.shards) == 1 && s.shards[0] != named.Shard {
+			return false
+		}
+		s.shards = []int16{named.Shard}
+	}
+	return true
+}
+
+var allShards = func() []int16 {
+	all := make([]int16, id.Buckets)
+	for i := range all {
+		all[i] = int16(i)
+	}
+	return all
+}()
+
+// wants reports whether deliveries in any of these states are asked for.
+func (s *search) wants(states ...State) bool {
+	return len(s.States) == 0 || slices.ContainsFunc(states, func(st State) bool { return slices.Contains(s.States, st) })
+}

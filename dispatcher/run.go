@@ -1,0 +1,244 @@
+package dispatcher
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/postrider/postrider/internal/id"
+	"github.com/postrider/postrider/subscriptions"
+)
+
+const (
+	pollEvery       = time.Second            // how soon the truth is looked at when no hint comes
+	retryAfterFault = 500 * time.Millisecond // how long a claim waits after the database failed one
+	claimLimit      = 500                    // deliveries a claim takes at most; more gained nothing
+)
+
+// Run claims and delivers until ctx ends; then it claims nothing more, lets what is on its way finish for cfg.Grace,
+// interrupts the rest, records everything and returns. It returns an error only if it could not start.
+func (d *Dispatcher) Run(ctx context.Context) error {
+	work, stopWork := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopWork()
+	recorder, stopRecorder := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopRecorder()
+
+	var recording sync.WaitGroup
+	recording.Go(func() { d.runRecorder(recorder) })
+
+	var loops errgroup.Group
+	loops.Go(func() error { d.runRescue(ctx); return nil })
+	loops.Go(func() error { d.runClaim(ctx, work); return nil })
+	_ = loops.Wait() // neither has an error to give
+
+	d.drain(stopWork)
+	close(d.results) // every sender has handed in its result: the recorder ends when it has written them all
+	forced := time.AfterFunc(d.cfg.Grace, stopRecorder)
+	defer forced.Stop()
+	recording.Wait()
+	d.tasks.Wait()
+	return nil
+}
+
+// drain waits until nothing is in flight: as long as cfg.Grace by itself, and then as long as interrupting takes.
+func (d *Dispatcher) drain(interrupt func()) {
+	timer := time.AfterFunc(d.cfg.Grace, interrupt)
+	defer timer.Stop()
+	d.senders.Wait()
+}
+
+// runClaim is the loop around claimOnce: again at once while there is more, else when somebody wakes it, when the next
+// delivery it knows of comes due, or when it is time to look at the truth.
+func (d *Dispatcher) runClaim(ctx, work context.Context) {
+	poll := time.NewTicker(pollEvery)
+	defer poll.Stop()
+	look := allShards
+	for ctx.Err() == nil {
+		n, err := d.claimOnce(ctx, work, look)
+		wait := pollEvery
+		switch {
+		case err != nil && ctx.Err() == nil:
+			d.log.Error().Err(err).Msg("claim.failed")
+			look, wait = allShards, retryAfterFault
+			sleep(ctx, wait)
+			continue
+		case n > 0:
+			wait = 0
+		default:
+			if next := d.lanes.next(d.deps.Now()); !next.IsZero() {
+				wait = min(wait, next.Sub(d.deps.Now()))
+			}
+		}
+		look = d.await(ctx, poll.C, wait)
+	}
+}
+
+// await waits for the next reason to claim, and gives the buckets to look through first.
+func (d *Dispatcher) await(ctx context.Context, poll <-chan time.Time, wait time.Duration) []int16 {
+	if wait <= 0 {
+		select {
+		case <-poll:
+			d.targets.sweep()
+			return allShards
+		default:
+			return d.woken.take()
+		}
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-d.woken.signal:
+	case <-timer.C:
+	case <-poll:
+		d.targets.sweep()
+		return allShards
+	}
+	return d.woken.take()
+}
+
+// claimOnce looks through the given buckets, claims what may be claimed now and sends it on its way. It gives how many.
+func (d *Dispatcher) claimOnce(ctx, work context.Context, look []int16) (int, error) {
+	if len(look) > 0 {
+		if err := d.discover(ctx, look); err != nil {
+			return 0, err
+		}
+	}
+	room := d.acquire(claimLimit)
+	if room == 0 {
+		return 0, nil // a record will nudge the loop
+	}
+	wishes, known, err := d.wishes(ctx, room)
+	if err != nil || len(wishes) == 0 {
+		d.release(room)
+		return 0, err
+	}
+	now := d.deps.Now()
+	got, err := d.claim(work, wishes) // not ctx: a stop must not lose sight of what it has just leased
+	if err != nil {
+		d.release(room)
+		return 0, err
+	}
+	d.lanes.claimed(now, wishes, got)
+	d.release(room - len(got))
+	d.deps.Metrics.InFlight(len(got))
+	for _, c := range got {
+		d.senders.Add(1)
+		go func() {
+			defer d.senders.Done()
+			d.deliver(work, c, known[laneKey{c.Shard, c.EndpointID}])
+		}()
+	}
+	return len(got), nil
+}
+
+// wishes shares room out among the endpoints whose turn has come and that may be sent to. What is due to others is
+// forgotten here, and for closed ones cancelled.
+func (d *Dispatcher) wishes(ctx context.Context, room int) (map[int16][]wish, map[laneKey]subscriptions.Target, error) {
+	due := d.lanes.due(d.deps.Now(), d.endpointSlots)
+	keys := make([]laneKey, len(due))
+	for i, l := range due {
+		keys[i] = l.key
+	}
+	known, err := d.targets.fresh(ctx, keys)
+	if err != nil {
+		return nil, nil, err
+	}
+	open := due[:0]
+	for _, l := range due {
+		if d.mayReceive(l.key, known) {
+			open = append(open, l)
+		}
+	}
+	wishes := map[int16][]wish{}
+	for i, l := range open {
+		if room == 0 {
+			break
+		}
+		share := max(room/(len(open)-i), 1)
+		slots := min(share, l.free, room)
+		wishes[l.key.shard] = append(wishes[l.key.shard], wish{l.key.endpoint, slots})
+		room -= slots
+	}
+	return wishes, known, nil
+}
+
+// mayReceive reports whether an endpoint may be sent to now. A disabled one's deliveries are held: they stay where they
+// are. A dead or deleted one's are cancelled.
+func (d *Dispatcher) mayReceive(key laneKey, known map[laneKey]subscriptions.Target) bool {
+	target, there := known[key]
+	switch {
+	case there && !target.Deleted && target.Status == subscriptions.Enabled:
+		return true
+	case there && target.Deleted:
+		d.cancelAll(key, ReasonEndpointDeleted)
+	case there && target.Status == subscriptions.Dead:
+		d.cancelAll(key, ReasonEndpointDead)
+	}
+	d.lanes.forget(key)
+	return false
+}
+
+// cancelAll cancels, beside the loop, what a closed endpoint still has waiting.
+func (d *Dispatcher) cancelAll(key laneKey, why Reason) {
+	if _, already := d.closing.LoadOrStore(key, true); already {
+		return
+	}
+	d.tasks.Go(func() {
+		defer d.closing.Delete(key)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		endpoint := id.ID{Shard: key.shard, N: key.endpoint}
+		if _, err := d.deps.Desk.CancelUnfinished(ctx, endpoint, why); err != nil {
+			d.log.Error().Err(err).Str("endpoint", id.Endpoint.Format(endpoint)).Msg("deliveries.cancel_failed")
+		}
+	})
+}
+
+// endpointSlots is how many deliveries of one endpoint may be in flight.
+func (d *Dispatcher) endpointSlots(key laneKey) int {
+	return d.targets.slots(key, d.cfg.MaxInFlightPerEndpoint)
+}
+
+// acquire takes as many of d.slots as are free, at most limit.
+func (d *Dispatcher) acquire(limit int) int {
+	for n := limit; n > 0; n /= 2 {
+		if d.slots.TryAcquire(int64(n)) {
+			return n
+		}
+	}
+	return 0
+}
+
+func (d *Dispatcher) release(n int) {
+	if n > 0 {
+		d.slots.Release(int64(n))
+	}
+}
+
+func (d *Dispatcher) runRescue(ctx context.Context) {
+	for {
+		if n, err := d.rescue(ctx); err != nil && ctx.Err() == nil {
+			d.log.Error().Err(err).Msg("rescue.failed")
+		} else if n > 0 {
+			d.log.Warn().Int("attempts", n).Msg("rescue.found")
+		}
+		if !sleep(ctx, rescueEvery) {
+			return
+		}
+	}
+}
+
+// sleep waits, and reports whether the time passed without ctx ending.
+func sleep(ctx context.Context, wait time.Duration) bool {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

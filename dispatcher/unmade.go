@@ -1,0 +1,48 @@
+package dispatcher
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/postrider/postrider/internal/fault"
+)
+
+// What ends a claim without a judged attempt.
+
+var errNoEvent = errors.New("the event is not there any more")
+
+// putBack returns a delivery whose payload could not be read. If that is the database's state, or a stop, the claim
+// costs it nothing; if the payload is gone, it can never be sent.
+func (d *Dispatcher) putBack(ctx context.Context, r result, err error) result {
+	if fault.Is(err, fault.NotFound) {
+		return unsendable(r, err)
+	}
+	wait := time.Second
+	if ctx.Err() != nil {
+		wait = 0
+	}
+	r.noAttempt = true
+	r.decision = Decision{
+		State: Pending, NextAt: d.deps.Now().Add(wait), Failures: r.claimed.Failures, Rescues: r.claimed.Rescues,
+	}
+	return r
+}
+
+// unsendable parks a delivery that no request can be made of: retrying would make the same nothing again.
+func unsendable(r result, err error) result {
+	r.noAttempt = true
+	r.answer = answer{err: err}
+	r.decision = Decision{
+		State: StateFailed, Reason: ReasonUnsendable, Failures: r.claimed.Failures, Rescues: r.claimed.Rescues,
+	}
+	return r
+}
+
+// interrupted returns a delivery whose attempt was cut off by our own stop. It may have reached the receiver, so history
+// has it and its number is used; but it moves nothing along the schedule and says nothing about the endpoint.
+func interrupted(r result, now time.Time) result {
+	r.made, r.outcome, r.endedAt = true, Unknown, now
+	r.decision = Decision{State: Pending, NextAt: now, Failures: r.claimed.Failures, Rescues: r.claimed.Rescues}
+	return r
+}

@@ -1,0 +1,134 @@
+package dispatcher
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgxlisten"
+
+	"github.com/postrider/postrider/internal/id"
+	"github.com/postrider/postrider/internal/pg"
+)
+
+// wakes collects which buckets are said to have something new. All of it is hints: the poll is the truth.
+type wakes struct {
+	mu     *sync.Mutex
+	shards map[int16]bool
+	signal chan struct{}
+}
+
+func newWakes() wakes {
+	return wakes{mu: &sync.Mutex{}, shards: map[int16]bool{}, signal: make(chan struct{}, 1)}
+}
+
+func (w wakes) add(shards ...int16) {
+	w.mu.Lock()
+	for _, s := range shards {
+		w.shards[s] = true
+	}
+	w.mu.Unlock()
+	w.nudge()
+}
+
+// nudge has the loop look again, with nothing new to discover.
+func (w wakes) nudge() {
+	select {
+	case w.signal <- struct{}{}:
+	default:
+	}
+}
+
+func (w wakes) take() []int16 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	out := make([]int16, 0, len(w.shards))
+	for s := range w.shards {
+		out = append(out, s)
+	}
+	clear(w.shards)
+	return out
+}
+
+// Wake hints that a bucket has deliveries that are due. It never blocks.
+func (d *Dispatcher) Wake(shard int16) { d.woken.add(shard) }
+
+// wakeChannel is the NOTIFY channel; a payload is the hex of the buckets' bytes.
+const wakeChannel = "postrider_wake"
+
+// Listen brings in the hints of other processes until ctx ends, over a connection of its own. It connects again by
+// itself; what is missed meanwhile the poll finds.
+func (d *Dispatcher) Listen(ctx context.Context, url string) error {
+	l := &pgxlisten.Listener{
+		Connect: func(ctx context.Context) (*pgx.Conn, error) {
+			cfg, err := pg.ParseURL(url)
+			if err != nil {
+				return nil, err //nolint:wrapcheck // says it all
+			}
+			return pgx.ConnectConfig(ctx, cfg) //nolint:wrapcheck // pgxlisten hands it to LogError
+		},
+		LogError: func(_ context.Context, err error) {
+			if ctx.Err() == nil {
+				d.log.Warn().Err(err).Msg("wake.listen_failed")
+			}
+		},
+		ReconnectDelay: 5 * time.Second,
+	}
+	l.Handle(wakeChannel, pgxlisten.HandlerFunc(func(_ context.Context, n *pgconn.Notification, _ *pgx.Conn) error {
+		shards, err := hex.DecodeString(n.Payload)
+		if err != nil {
+			return nil //nolint:nilerr // somebody else's words on our channel
+		}
+		for _, s := range shards {
+			d.woken.add(int16(s))
+		}
+		return nil
+	}))
+	err := l.Listen(ctx)
+	if ctx.Err() != nil {
+		return nil //nolint:nilerr // asked to stop
+	}
+	return fmt.Errorf("listen for wakes: %w", err)
+}
+
+// Notifier sends hints from a process that does not dispatch itself. NOTIFY takes a lock at commit that all others wait
+// for, so it is sent outside the enqueues' transactions, for many at once.
+type Notifier struct {
+	db    pg.Querier
+	woken wakes
+}
+
+// notifyEvery is the least time between two NOTIFYs of one process.
+const notifyEvery = 10 * time.Millisecond
+
+// NewNotifier makes a notifier; Run it.
+func NewNotifier(db pg.Querier) *Notifier { return &Notifier{db: db, woken: newWakes()} }
+
+// Wake hints that a bucket has deliveries that are due. It never blocks.
+func (n *Notifier) Wake(shard int16) { n.woken.add(shard) }
+
+// Run sends hints until ctx ends. One that cannot be sent is dropped: the poll is the truth.
+func (n *Notifier) Run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-n.woken.signal:
+		}
+		shards := n.woken.take()
+		bytes := make([]byte, 0, id.Buckets)
+		for _, s := range shards {
+			bytes = append(bytes, byte(s)) //nolint:gosec // a bucket is a byte
+		}
+		_, _ = n.db.Exec(ctx, `SELECT pg_notify($1, $2)`, wakeChannel, hex.EncodeToString(bytes))
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(notifyEvery):
+		}
+	}
+}
