@@ -1,0 +1,118 @@
+package egress
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/postrider/postrider/internal/fault"
+)
+
+// dialer opens connections for the transport.
+type dialer struct {
+	policy   *Policy
+	timeout  time.Duration // DNS and TCP together
+	resolver *net.Resolver // nil is the default one
+	proxied  bool          // every dial goes to the operator's own proxy
+}
+
+// dial checks each address on its socket, after DNS and before connect: the one place that sees where a connection really
+// goes. The addresses of a name are tried in turn; when none answers and one of them was refused, the result is that refusal,
+// a bare *fault.Error without the address in its text. A connection to the operator's own proxy is not checked: proxies live
+// inside.
+func (d *dialer) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	var refused atomic.Pointer[error] // two families are dialled at once
+	nd := net.Dialer{Timeout: d.timeout, Resolver: d.resolver}
+	if !d.proxied {
+		nd.ControlContext = func(_ context.Context, network, address string, _ syscall.RawConn) error {
+			err := d.policy.checkSocket(network, address)
+			if err != nil {
+				refused.Store(&err)
+			}
+			return err
+		}
+	}
+	c, err := nd.DialContext(ctx, network, address)
+	if err != nil {
+		if p := refused.Load(); p != nil {
+			return nil, *p
+		}
+		return nil, withoutServer(err)
+	}
+	return newConn(c), nil
+}
+
+// withoutServer takes our own name server's address out of a failed lookup: what an attempt says is read by tenants. The
+// types stay *net.OpError and *net.DNSError; they are copies, since lookups share their errors.
+func withoutServer(err error) error {
+	var dns *net.DNSError
+	if !errors.As(err, &dns) {
+		return err
+	}
+	bare := *dns
+	bare.Server = ""
+	var op *net.OpError
+	if !errors.As(err, &op) {
+		return &bare
+	}
+	dial := *op
+	dial.Err = &bare
+	return &dial
+}
+
+// checkSocket judges what net.Dialer is about to connect to, given in the form of net.Dialer.Control.
+func (p *Policy) checkSocket(network, address string) error {
+	if network != "tcp4" && network != "tcp6" {
+		return fault.New(fault.Blocked, "the address is not allowed: not TCP")
+	}
+	ap, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return fault.New(fault.Blocked, "the address is not allowed: not an address")
+	}
+	return p.CheckAddr(ap.Addr(), ap.Port())
+}
+
+// checkName resolves the host of a URL that a proxy will dial, and refuses it if any address of it is not allowed: the proxy
+// may pick any.
+func (d *dialer) checkName(ctx context.Context, u *url.URL) error {
+	port, err := portOf(u)
+	if err != nil {
+		return err
+	}
+	t := readHost(u.Hostname(), u.Host[0] == '[')
+	if t.addr.IsValid() {
+		return d.policy.CheckAddr(t.addr, port)
+	}
+	resolver := d.resolver
+	if resolver == nil {
+		resolver = net.DefaultResolver
+	}
+	ctx, cancel := context.WithTimeout(ctx, d.timeout)
+	defer cancel()
+	addrs, err := resolver.LookupNetIP(ctx, "ip", t.name)
+	if err != nil {
+		return withoutServer(err)
+	}
+	for _, addr := range addrs {
+		if err := d.policy.CheckAddr(addr, port); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// proxyRefused makes a proxy's No to CONNECT an error of the type a failed dial to the proxy has; by itself the transport
+// gives a bare reason phrase.
+func proxyRefused(_ context.Context, _ *url.URL, _ *http.Request, resp *http.Response) error {
+	if resp.StatusCode == http.StatusOK {
+		return nil
+	}
+	return &net.OpError{Op: "proxyconnect", Net: "tcp", Err: fmt.Errorf("the proxy answered %d to CONNECT", resp.StatusCode)}
+}
