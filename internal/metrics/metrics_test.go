@@ -1,0 +1,127 @@
+package metrics_test
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/postrider/postrider/dispatcher"
+	"github.com/postrider/postrider/internal/metrics"
+)
+
+// The dispatcher reports to it.
+var _ dispatcher.Metrics = (*metrics.Metrics)(nil)
+
+func labels() metrics.Labels {
+	l := metrics.Labels{Version: "1.2.3"}
+	for _, o := range dispatcher.Outcomes() {
+		l.Outcomes = append(l.Outcomes, o.String())
+	}
+	for _, s := range dispatcher.States() {
+		l.States = append(l.States, s.String())
+	}
+	return l
+}
+
+// read gives every series as `name{labels} value`; a histogram as its count and sum.
+func read(t *testing.T, reg prometheus.Gatherer) []string {
+	t.Helper()
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			var pairs []string
+			for _, l := range m.GetLabel() {
+				pairs = append(pairs, l.GetName()+"="+l.GetValue())
+			}
+			name := f.GetName()
+			if len(pairs) > 0 {
+				name += "{" + strings.Join(pairs, ",") + "}"
+			}
+			out = append(out, name+" "+figure(m))
+		}
+	}
+	return out
+}
+
+func figure(m *dto.Metric) string {
+	switch {
+	case m.Counter != nil:
+		return fmt.Sprint(m.Counter.GetValue())
+	case m.Gauge != nil:
+		return fmt.Sprint(m.Gauge.GetValue())
+	}
+	return fmt.Sprintf("%d %g", m.Histogram.GetSampleCount(), m.Histogram.GetSampleSum())
+}
+
+func TestEverySeriesIsThereFromTheStart(t *testing.T) {
+	t.Parallel()
+	reg := prometheus.NewPedanticRegistry()
+	metrics.New(reg, labels())
+	want := []string{
+		"postrider_alerts_open 0", "postrider_attempt_duration_seconds 0 0",
+		"postrider_build_info{goversion=" + runtime.Version() + ",version=1.2.3} 1",
+		"postrider_delivery_latency_seconds 0 0", "postrider_events_accepted_total 0", "postrider_in_flight 0",
+		"postrider_oldest_due_seconds 0",
+	}
+	for _, o := range labels().Outcomes {
+		want = append(want, "postrider_attempts_total{outcome="+o+"} 0")
+	}
+	for _, s := range labels().States {
+		want = append(want, "postrider_deliveries{state="+s+"} 0")
+	}
+	slices.Sort(want)
+	if got := slices.Sorted(slices.Values(read(t, reg))); !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func TestFiguresArrive(t *testing.T) {
+	t.Parallel()
+	reg := prometheus.NewPedanticRegistry()
+	m := metrics.New(reg, labels())
+	m.Accepted(3)
+	m.Attempt("timeout", 2*time.Second)
+	m.Attempt("timeout", 500*time.Millisecond)
+	m.Delivered(90 * time.Second)
+	m.InFlight(5)
+	m.InFlight(-2)
+	m.SetDeliveries("held", 7)
+	m.SetOldestDue(90 * time.Second)
+	m.SetAlertsOpen(4)
+	got := read(t, reg)
+	for _, want := range []string{
+		"postrider_events_accepted_total 3", "postrider_attempts_total{outcome=timeout} 2",
+		"postrider_attempt_duration_seconds 2 2.5", "postrider_delivery_latency_seconds 1 90", "postrider_in_flight 3",
+		"postrider_deliveries{state=held} 7", "postrider_oldest_due_seconds 90", "postrider_alerts_open 4",
+	} {
+		if !slices.Contains(got, want) {
+			t.Errorf("%s is not among\n%s", want, strings.Join(got, "\n"))
+		}
+	}
+}
+
+func Example() {
+	reg := prometheus.NewRegistry()
+	m := metrics.New(reg, metrics.Labels{Outcomes: []string{"succeeded"}, States: []string{"pending"}, Version: "1.0"})
+	m.Attempt("succeeded", 40*time.Millisecond)
+	families, err := reg.Gather()
+	if err != nil {
+		panic(err)
+	}
+	for _, f := range families {
+		if f.GetName() == "postrider_attempts_total" {
+			fmt.Println(f.GetName(), f.GetMetric()[0].GetCounter().GetValue())
+		}
+	}
+	// Output: postrider_attempts_total 1
+}
