@@ -1,0 +1,179 @@
+package intake
+
+import (
+	"fmt"
+	"mime"
+	"regexp"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/postrider/postrider/internal/fault"
+	"github.com/postrider/postrider/internal/id"
+)
+
+// The bounds of CONTRACT §3, and ours where it is silent.
+const (
+	maxEvents      = 1000
+	maxKey         = 255 // characters
+	maxContentType = 255 // characters
+	maxGroupKey    = 256 // characters
+	maxEndpointIDs = 100
+	maxAhead       = 90 * 24 * time.Hour // of deliver_at
+
+	defaultContentType = "application/json"
+)
+
+var (
+	typeForm = regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,128}$`)
+	uidForm  = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,128}$`)
+)
+
+// request is one caller's events after their checks.
+type request struct {
+	tenant id.ID
+	key    string // "": none
+	digest digest // of all the events together: what a repeated key is held against
+	items  []item
+	bytes  int    // of the payloads
+	only   *id.ID // a test's endpoint: this one alone, whatever it subscribes to
+}
+
+// item is one event of a request, in the form that is stored.
+type item struct {
+	Event
+	at       string // where it stands in the caller's body: "" or "/events/3"
+	metadata string // JSON, "" for none
+	digest   digest
+	same     int // the first item of the request with this uid, which is this very one unless it is a repetition
+}
+
+func plainPointer(int) string   { return "" }
+func batchPointer(n int) string { return fmt.Sprintf("/events/%d", n) }
+
+// check refuses what needs no look into the database to be refused, all faults of all events at once.
+func (i *Intake) check(tenant id.ID, key string, events []Event, pointer func(int) string) (*request, error) {
+	if len(events) == 0 || len(events) > maxEvents {
+		return nil, fault.InvalidAt("/events", "a batch has 1 to %d events", maxEvents)
+	}
+	if err := checkKey(key); err != nil {
+		return nil, err
+	}
+	r := &request{tenant: tenant, key: key, items: make([]item, len(events))}
+	var at fault.Fields
+	now := i.now()
+	for n, ev := range events {
+		if int64(len(ev.Payload)) > i.maxPayload {
+			return nil, fault.New(fault.TooLarge, "%s is %d bytes; events.max_payload allows %d",
+				pointer(n)+"/payload", len(ev.Payload), i.maxPayload)
+		}
+		r.bytes += len(ev.Payload)
+		var own fault.Fields
+		r.items[n] = ev.settle(now, &own)
+		r.items[n].at, r.items[n].same = pointer(n), n
+		for _, f := range own {
+			at.Addf(pointer(n)+f.Pointer, "%s", f.Detail)
+		}
+	}
+	r.pairUp(&at)
+	if err := at.Err(); err != nil {
+		return nil, err
+	}
+	r.digest = digestOf(r.items)
+	return r, nil
+}
+
+func checkKey(key string) error {
+	if len(key) > maxKey || strings.ContainsFunc(key, func(c rune) bool { return c < ' ' || c > '~' }) {
+		return wrong("", "an Idempotency-Key has 1 to %d printable ASCII characters", maxKey)
+	}
+	return nil
+}
+
+// wrong is an Invalid fault whose sentence says by itself what is wrong, for what is no plain field of the body.
+func wrong(pointer, format string, args ...any) error {
+	f := fault.InvalidAt(pointer, format, args...)
+	f.Detail = f.Fields[0].Detail
+	return f
+}
+
+// settle checks an event and fills its defaults in.
+func (ev Event) settle(now time.Time, at *fault.Fields) item {
+	if !typeForm.MatchString(ev.Type) {
+		at.Addf("/type", "an event type has 1 to 128 letters, digits, '_', '.' and '-'")
+	}
+	if ev.ContentType = strings.TrimSpace(ev.ContentType); ev.ContentType == "" {
+		ev.ContentType = defaultContentType
+	}
+	at.Add("/content_type", checkContentType(ev.ContentType))
+	at.Add("/uid", checkUID(ev.UID))
+	at.Add("/group_key", checkGroupKey(ev.GroupKey))
+	if ev.DeliverAt != nil {
+		when := ev.DeliverAt.UTC().Truncate(time.Microsecond) // what PostgreSQL keeps
+		ev.DeliverAt = &when
+		if when.Sub(now) > maxAhead {
+			at.Addf("/deliver_at", "lies more than %d days ahead", int(maxAhead.Hours()/24))
+		}
+	}
+	if ev.EndpointIDs != nil && (len(ev.EndpointIDs) == 0 || len(ev.EndpointIDs) > maxEndpointIDs) {
+		at.Addf("/endpoint_ids", "names 1 to %d endpoints, or is left out for all that subscribe", maxEndpointIDs)
+	}
+	if ev.Payload == nil {
+		ev.Payload = []byte{} // nil would be stored as NULL
+	}
+	metadata, err := encodeMetadata(ev.Metadata)
+	at.Add("/metadata", err)
+	it := item{Event: ev, metadata: metadata}
+	it.digest = it.sum()
+	return it
+}
+
+// checkContentType wants a media type (RFC 9110 §8.3.1) that a header can hold.
+func checkContentType(s string) error {
+	mediaType, _, err := mime.ParseMediaType(s)
+	printable := !strings.ContainsFunc(s, func(c rune) bool { return c < ' ' || c > '~' })
+	if err != nil || !printable || len(s) > maxContentType || !strings.Contains(mediaType, "/") {
+		return fmt.Errorf("is no media type such as application/json, in at most %d characters", maxContentType)
+	}
+	return nil
+}
+
+func checkUID(s string) error {
+	switch {
+	case s == "":
+		return nil
+	case !uidForm.MatchString(s):
+		return fmt.Errorf("a uid has 1 to 128 letters, digits, '_', '.', ':' and '-'")
+	case id.LooksLikeID(s):
+		return fmt.Errorf("a uid must not begin like an id of ours")
+	}
+	return nil
+}
+
+func checkGroupKey(s string) error {
+	if !utf8.ValidString(s) || utf8.RuneCountInString(s) > maxGroupKey || strings.ContainsFunc(s, unicode.IsControl) {
+		return fmt.Errorf("a group key has 1 to %d characters, in UTF-8, and no control characters", maxGroupKey)
+	}
+	return nil
+}
+
+// pairUp finds the events of one request that have the same uid: with the same content they are one event.
+func (r *request) pairUp(at *fault.Fields) {
+	first := map[string]int{}
+	for n := range r.items {
+		it := &r.items[n]
+		if it.UID == "" {
+			continue
+		}
+		m, again := first[it.UID]
+		switch {
+		case !again:
+			first[it.UID] = n
+		case r.items[m].digest == it.digest:
+			it.same = m
+		default:
+			at.Addf(it.at+"/uid", "%s has the same uid and other content", r.items[m].at)
+		}
+	}
+}

@@ -1,0 +1,83 @@
+package intake
+
+import (
+	"context"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/postrider/postrider/internal/id"
+)
+
+// Gather holds the queue until n requests wait in it, and then lets them go as one group.
+func (i *Intake) Gather(n int, ask func()) {
+	q := i.queue
+	when := func(is func() bool, then func()) {
+		for done := false; !done; runtime.Gosched() {
+			q.mu.Lock()
+			if done = is(); done {
+				then()
+			}
+			q.mu.Unlock()
+		}
+	}
+	when(func() bool { return q.running == 0 }, func() { q.running = flushers })
+	ask()
+	when(func() bool { return len(q.jobs) == n }, func() {
+		q.running = 0
+		q.start()
+	})
+}
+
+// Spoil gives events of this type, after their checks, a value that PostgreSQL refuses. It returns how many transactions
+// were tried since.
+func (i *Intake) Spoil(eventType string) (tries func() int) {
+	commit := i.queue.commit
+	var n atomic.Int64
+	i.queue.commit = func(ctx context.Context, reqs []*request, patience time.Duration) ([]verdict, error) {
+		n.Add(1)
+		for _, r := range reqs {
+			for m := range r.items {
+				if r.items[m].Type == eventType {
+					r.items[m].metadata = "{"
+				}
+			}
+		}
+		return commit(ctx, reqs, patience)
+	}
+	return func() int { return int(n.Load()) }
+}
+
+// InsertIn is what Accept does, in a transaction of the caller's that stays open.
+func (i *Intake) InsertIn(ctx context.Context, tx pgx.Tx, tenant id.ID, key string, events []Event) ([]Receipt, error) {
+	r, err := i.check(tenant, key, events, batchPointer)
+	if err != nil {
+		return nil, err
+	}
+	verdicts, _, _, err := i.insert(ctx, tx, []*request{r}, i.now(), time.Minute)
+	if err != nil {
+		return nil, err
+	}
+	return verdicts[0].receipts, verdicts[0].err
+}
+
+// SelectSQL and its companions are the statements that the plans of are looked at.
+const (
+	ByRefSQL = selectSQL + byRefSQL
+	ListSQL  = selectSQL + listSQL + newestFirstSQL
+	KeysSQL  = dropKeysSQL
+)
+
+// ListByStatusSQL is the list narrowed to a status.
+func ListByStatusSQL(status string) string {
+	narrow, err := narrowing(status)
+	if err != nil {
+		panic(err)
+	}
+	return selectSQL + listSQL + narrow + newestFirstSQL
+}
+
+// RecallSQL and InsertSQL are run inside Accept's transaction.
+const RecallSQL = recallSQL

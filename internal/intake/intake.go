@@ -1,0 +1,130 @@
+// Package intake accepts events: it checks them, makes repeating them safe, finds the endpoints that want them, and
+// writes the event, its deliveries and its idempotency rows in one transaction. Whoever is answered without an error
+// can rely on it: the commit came first. It is the one writer of the tables events and idempotency_keys, and it makes
+// deliveries.
+//
+// Requests that come at the same time share a transaction (queue.go), since commits and round trips are what costs. None
+// of them notices: each has its own answer, and what is wrong with one fails that one alone.
+//
+// It sends nothing, and it never looks into a payload: those are bytes on the way in, in the table and on the way out.
+package intake
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/postrider/postrider/internal/id"
+)
+
+// Event is what a producer wants told to a tenant.
+type Event struct {
+	Type        string
+	Payload     []byte // any bytes, none at all included. It must not be changed any more, even if Accept fails
+	ContentType string // "": application/json
+	UID         string // "": none
+	GroupKey    string // "": none
+	DeliverAt   *time.Time
+	// EndpointIDs narrows the endpoints to these (ids or uids). One that does not subscribe to the type gets nothing all
+	// the same: what a tenant wants to be told is the tenant's to say. Nil: all that subscribe.
+	EndpointIDs []string
+	Metadata    map[string]any
+}
+
+// Receipt is the answer to one accepted event. A repeated request gets an equal one.
+type Receipt struct {
+	ID         id.ID
+	Type       string
+	UID        string
+	Status     string // as accepted: queued, scheduled, or succeeded when no endpoint wants it
+	Deliveries int
+	CreatedAt  time.Time
+	DeliverAt  *time.Time // nil: at once, also when the time that was asked for had passed
+}
+
+// Deps are what an Intake works with.
+type Deps struct {
+	DB         *pgxpool.Pool
+	IDs        *id.Generator
+	Now        func() time.Time  // the database's clock
+	MaxPayload int64             // bytes; 0: 1 MiB
+	Wake       func(shard int16) // called after a commit for each bucket that has deliveries due now; it must not block; nil: nobody to wake
+	Accepted   func(events int)  // called after a commit with how many events it made; nil: nobody counts
+}
+
+const defaultMaxPayload = 1 << 20
+
+// Intake accepts events and reads them back. It is safe for concurrent use.
+type Intake struct {
+	db         *pgxpool.Pool
+	ids        *id.Generator
+	now        func() time.Time
+	maxPayload int64
+	wake       func(shard int16)
+	accepted   func(events int)
+	queue      *queue
+}
+
+// New makes an Intake. It starts nothing: goroutines run only while requests are being worked on. Close waits for them.
+func New(d Deps) *Intake {
+	if d.MaxPayload <= 0 {
+		d.MaxPayload = defaultMaxPayload
+	}
+	if d.Wake == nil {
+		d.Wake = func(int16) {}
+	}
+	if d.Accepted == nil {
+		d.Accepted = func(int) {}
+	}
+	i := &Intake{db: d.DB, ids: d.IDs, now: d.Now, maxPayload: d.MaxPayload, wake: d.Wake, accepted: d.Accepted}
+	i.queue = newQueue(i.commit)
+	return i
+}
+
+// Close takes nothing more, and returns when what was taken is answered. When ctx is over first, what is still going on
+// is broken off: those callers are told that the store is unavailable.
+func (i *Intake) Close(ctx context.Context) error { return i.queue.close(ctx) }
+
+// Accept takes events of one tenant, all or none, and returns after the commit. key is the Idempotency-Key, "" being
+// none. replayed says that nothing new was made, because the same was accepted before; the receipts are then equal to
+// those of the first time. Two events in one call that have the same uid and content are one event, with two receipts.
+//
+// Faults: Invalid (with pointers such as /type, or /events/3/type for several events), TooLarge, NotFound (no such
+// tenant), Unavailable (the store; nothing was done, unless the connection or ctx broke off during the commit: repeat
+// with the same key to find out).
+func (i *Intake) Accept(ctx context.Context, tenant id.ID, key string, events []Event) (rs []Receipt, replayed bool, err error) {
+	if len(events) != 1 {
+		return i.AcceptBatch(ctx, tenant, key, events)
+	}
+	r, err := i.check(tenant, key, events, plainPointer)
+	if err != nil {
+		return nil, false, err
+	}
+	return i.queue.do(ctx, r)
+}
+
+// AcceptBatch is Accept with pointers into a batch (/events/0/type) for a batch of one too.
+func (i *Intake) AcceptBatch(ctx context.Context, tenant id.ID, key string, events []Event) (rs []Receipt, replayed bool, err error) {
+	r, err := i.check(tenant, key, events, batchPointer)
+	if err != nil {
+		return nil, false, err
+	}
+	return i.queue.do(ctx, r)
+}
+
+// AcceptTest takes one event for one endpoint alone, whatever that subscribes to. A disabled endpoint gets it when it is
+// enabled; a dead one is a Conflict. A test has no uid: two tests are two.
+func (i *Intake) AcceptTest(ctx context.Context, endpoint, tenant id.ID, ev Event) (Receipt, error) {
+	ev.UID, ev.EndpointIDs = "", nil
+	r, err := i.check(tenant, "", []Event{ev}, plainPointer)
+	if err != nil {
+		return Receipt{}, err
+	}
+	r.only = &endpoint
+	rs, _, err := i.queue.do(ctx, r)
+	if err != nil {
+		return Receipt{}, err
+	}
+	return rs[0], nil
+}

@@ -1,0 +1,163 @@
+package intake
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/postrider/postrider/internal/fault"
+	"github.com/postrider/postrider/internal/id"
+	"github.com/postrider/postrider/internal/pg"
+	"github.com/postrider/postrider/subscriptions"
+)
+
+// Stored is an accepted event without its payload. ID.Time is when it was accepted.
+type Stored struct {
+	ID, Tenant  id.ID
+	UID         *string
+	Type        string
+	ContentType string
+	Size        int // of the payload, in bytes
+	GroupKey    *string
+	DeliverAt   *time.Time
+	FanOut      int
+	Skipped     []Skip // the endpoints that the tenant had and that got no delivery
+	Metadata    map[string]any
+	Status      string // one of Statuses
+}
+
+// Skip says why an endpoint got no delivery.
+type Skip struct {
+	Endpoint id.ID
+	Reason   subscriptions.SkipReason
+}
+
+// Filter narrows a list; zero values do not.
+type Filter struct {
+	Type   string
+	Since  time.Time // accepted at or after
+	Until  time.Time // accepted before
+	Status string
+}
+
+const selectSQL = `
+SELECT e.id, e.uid, e.type, e.content_type, octet_length(e.payload), e.group_key, e.deliver_at, e.fan_out, e.skipped,
+    e.metadata, s.status
+FROM events e` + statusSQL
+
+// byRefSQL is what an id or a uid leads to. Uses the primary keys of events (of the one partition) and idempotency_keys.
+const byRefSQL = `
+WHERE e.shard = @shard AND e.tenant_id = @tenant AND e.id = coalesce(@id::bigint, (
+    SELECT event_ids[1] FROM idempotency_keys WHERE shard = @shard AND tenant_id = @tenant AND kind = 'uid' AND key = @uid))`
+
+// Event gives one event of a tenant by its id or uid, or NotFound.
+func (i *Intake) Event(ctx context.Context, tenant id.ID, ref string) (Stored, error) {
+	args, err := refArgs(tenant, ref)
+	if err != nil {
+		return Stored{}, err
+	}
+	rows, err := i.db.Query(ctx, selectSQL+byRefSQL, args)
+	if err != nil {
+		return Stored{}, pg.Fault(fmt.Errorf("read an event: %w", err))
+	}
+	found, err := pgx.CollectExactlyOneRow(rows, scanStored(tenant))
+	if err != nil {
+		return Stored{}, pg.Fault(fmt.Errorf("read an event: %w", err))
+	}
+	return found, nil
+}
+
+const payloadSQL = `SELECT e.content_type, e.payload FROM events e` + byRefSQL
+
+// Payload gives an event's payload, byte for byte as it came, or NotFound.
+func (i *Intake) Payload(ctx context.Context, tenant id.ID, ref string) (contentType string, payload []byte, err error) {
+	args, err := refArgs(tenant, ref)
+	if err != nil {
+		return "", nil, err
+	}
+	if err := i.db.QueryRow(ctx, payloadSQL, args).Scan(&contentType, &payload); err != nil {
+		return "", nil, pg.Fault(fmt.Errorf("read a payload: %w", err))
+	}
+	return contentType, payload, nil
+}
+
+func refArgs(tenant id.ID, ref string) (pgx.StrictNamedArgs, error) {
+	args := pgx.StrictNamedArgs{"shard": tenant.Shard, "tenant": tenant.N, "id": nil, "uid": ref}
+	if !id.LooksLikeID(ref) {
+		if checkUID(ref) != nil {
+			return nil, fault.New(fault.NotFound, "no such event")
+		}
+		return args, nil
+	}
+	event, err := id.Event.Parse(ref)
+	if err != nil || event.Shard != tenant.Shard {
+		return nil, fault.New(fault.NotFound, "no such event")
+	}
+	args["id"] = event.N
+	return args, nil
+}
+
+// Uses events_by_tenant, backwards; since and until are bounds of ids, so partitions outside them are not touched.
+const listSQL = `
+WHERE e.shard = @shard AND e.tenant_id = @tenant AND e.id >= @since AND e.id < @until
+  AND (@type = '' OR e.type = @type) AND (@status = '' OR s.status = @status)`
+
+const newestFirstSQL = `
+ORDER BY e.id DESC
+LIMIT @limit`
+
+// Events lists a tenant's events, newest first, from the one after before on (the zero id: from the newest).
+func (i *Intake) Events(ctx context.Context, tenant id.ID, f Filter, limit int, before id.ID) ([]Stored, error) {
+	narrow, err := narrowing(f.Status)
+	if err != nil {
+		return nil, err
+	}
+	until := int64(1<<63 - 1)
+	if !f.Until.IsZero() {
+		until = id.Floor(f.Until)
+	}
+	if !before.IsZero() {
+		until = min(until, before.N)
+	}
+	rows, err := i.db.Query(ctx, selectSQL+listSQL+narrow+newestFirstSQL, pgx.StrictNamedArgs{
+		"shard": tenant.Shard, "tenant": tenant.N, "since": id.Floor(f.Since), "until": until,
+		"type": f.Type, "status": f.Status, "limit": limit,
+	})
+	if err != nil {
+		return nil, pg.Fault(fmt.Errorf("list events: %w", err))
+	}
+	events, err := pgx.CollectRows(rows, scanStored(tenant))
+	if err != nil {
+		return nil, pg.Fault(fmt.Errorf("list events: %w", err))
+	}
+	return events, nil
+}
+
+func scanStored(tenant id.ID) pgx.RowToFunc[Stored] {
+	return func(row pgx.CollectableRow) (Stored, error) {
+		e := Stored{ID: id.ID{Shard: tenant.Shard}, Tenant: tenant}
+		var skipped, metadata []byte
+		err := row.Scan(&e.ID.N, &e.UID, &e.Type, &e.ContentType, &e.Size, &e.GroupKey, &e.DeliverAt, &e.FanOut, &skipped,
+			&metadata, &e.Status)
+		if err != nil {
+			return Stored{}, fmt.Errorf("read an event's row: %w", err)
+		}
+		e.DeliverAt = utc(e.DeliverAt)
+		if e.Metadata, err = decodeMetadata(metadata); err != nil {
+			return Stored{}, err
+		}
+		var rows []skipRow
+		if skipped != nil {
+			if err := json.Unmarshal(skipped, &rows); err != nil {
+				return Stored{}, fmt.Errorf("decode an event's skipped endpoints: %w", err)
+			}
+		}
+		for _, r := range rows {
+			e.Skipped = append(e.Skipped, Skip{Endpoint: id.ID{Shard: tenant.Shard, N: r.Endpoint}, Reason: r.Reason})
+		}
+		return e, nil
+	}
+}

@@ -1,0 +1,77 @@
+package intake
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/postrider/postrider/internal/fault"
+)
+
+// An event's statuses (CONTRACT §3). Nothing stores them: they follow from the event's deliveries.
+const (
+	statusScheduled = "scheduled"
+	statusQueued    = "queued"
+	statusRunning   = "running"
+	statusSucceeded = "succeeded"
+	statusFailed    = "failed"
+	statusCancelled = "cancelled"
+)
+
+// Statuses gives all of them.
+func Statuses() []string {
+	return []string{statusScheduled, statusQueued, statusRunning, statusSucceeded, statusFailed, statusCancelled}
+}
+
+// statusSQL is the rule, the only place of it: a lateral subquery `s (status)` beside `events e`. The first line that
+// holds for any of the deliveries decides, so what is unfinished comes before what is finished. A delivery that is held
+// runs no more: it waits. Without deliveries there is nothing left to do.
+//
+// Uses deliveries_by_event, the primary key of endpoints, and deliveries_finished_by_event of the partitions from the
+// event's own millisecond on: a delivery is never older than its event.
+const statusSQL = `
+CROSS JOIN LATERAL (
+    SELECT CASE
+        WHEN bool_or(d.running)             THEN 'running'
+        WHEN bool_or(d.state = 'pending')   THEN 'queued'
+        WHEN bool_or(d.state = 'scheduled') THEN 'scheduled'
+        WHEN bool_or(d.state = 'failed')    THEN 'failed'
+        WHEN bool_or(d.state = 'succeeded') THEN 'succeeded'
+        WHEN bool_or(d.state = 'cancelled') THEN 'cancelled'
+        ELSE 'succeeded'
+    END AS status
+    FROM (
+        SELECT u.state, u.state = 'in_flight'
+            OR u.state = 'pending' AND u.attempts > 0 AND p.status IS DISTINCT FROM 'disabled' AS running
+        FROM deliveries u
+        LEFT JOIN endpoints p ON p.shard = @shard AND p.id = u.endpoint_id
+        WHERE u.shard = @shard AND u.event_id = e.id
+        UNION ALL
+        SELECT f.state, false
+        FROM deliveries_finished f
+        WHERE f.shard = @shard AND f.event_id = e.id AND f.id >= e.id >> 22 << 22
+    ) d
+) s`
+
+// What a status filter looks at first, so that the rare ones among millions of events are found by their deliveries:
+// those that are unfinished are few, those that failed have an index (deliveries_finished_failed).
+const (
+	unfinishedSQL = ` AND e.id IN (SELECT event_id FROM deliveries WHERE shard = @shard AND tenant_id = @tenant)`
+	failedSQL     = ` AND e.id IN (
+    SELECT event_id FROM deliveries_finished WHERE shard = @shard AND tenant_id = @tenant AND state = 'failed')`
+)
+
+// narrowing gives the condition that a status filter adds to a list.
+func narrowing(status string) (string, error) {
+	switch status {
+	case "":
+		return "", nil
+	case statusScheduled, statusQueued, statusRunning:
+		return unfinishedSQL, nil
+	case statusFailed:
+		return failedSQL, nil
+	}
+	if !slices.Contains(Statuses(), status) {
+		return "", fault.InvalidAt("/status", "is none of %s", strings.Join(Statuses(), ", "))
+	}
+	return "", nil
+}
