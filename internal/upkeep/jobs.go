@@ -1,0 +1,155 @@
+package upkeep
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/rs/zerolog"
+
+	"github.com/postrider/postrider/dispatcher"
+	"github.com/postrider/postrider/internal/alert"
+	"github.com/postrider/postrider/internal/id"
+	"github.com/postrider/postrider/internal/metrics"
+	"github.com/postrider/postrider/internal/pg"
+	"github.com/postrider/postrider/subscriptions"
+)
+
+// Deps is what the jobs work with. Clock, Keys and UIDs may be nil: somebody else sees to that.
+type Deps struct {
+	DB      *pgxpool.Pool
+	Now     func() time.Time // the database's clock
+	Log     zerolog.Logger
+	Metrics *metrics.Metrics
+	Clock   *pg.Clock
+	Store   *subscriptions.Store
+	Desk    *dispatcher.Desk
+	Alerts  *alert.Desk
+	Notices *alert.Sender
+
+	// Keys deletes a bucket's Idempotency-Keys that are older than a time, and UIDs those of events that are gone.
+	Keys, UIDs func(ctx context.Context, shard int16, olderThan time.Time) (int64, error)
+	KeepKeys   time.Duration // retention.idempotency_keys
+	KeepEvents time.Duration // retention.events
+}
+
+// New lists every job with its pace.
+func New(d Deps) *Upkeep {
+	jobs := []*job{
+		{name: "partitions", every: time.Hour, patience: 10 * time.Minute, run: d.partitions},
+		{name: "secrets", every: time.Minute, patience: time.Minute, run: d.secrets},
+		{name: "closed endpoints", every: time.Minute, patience: 10 * time.Minute, run: d.closedEndpoints},
+		{name: "orphaned alerts", every: time.Minute, patience: time.Minute, run: d.Alerts.ResolveDeleted},
+		{name: "notices", every: 2 * time.Second, patience: 10 * time.Minute, run: d.notices},
+		{name: "gauges", every: 10 * time.Second, patience: 30 * time.Second, run: d.gauges},
+	}
+	if d.Clock != nil {
+		jobs = append(jobs, &job{name: "clock", every: 30 * time.Second, patience: 10 * time.Second, run: d.clock})
+	}
+	if d.Keys != nil {
+		jobs = append(jobs, &job{name: "idempotency keys", every: 10 * time.Minute, patience: 5 * time.Minute, run: d.keys})
+	}
+	if d.UIDs != nil {
+		jobs = append(jobs, &job{name: "uids of events that are gone", every: day, patience: time.Hour, run: d.uids})
+	}
+	return &Upkeep{log: d.Log, jobs: jobs}
+}
+
+func (d Deps) partitions(ctx context.Context) (int64, error) {
+	return ensurePartitions(ctx, d.DB, d.Now())
+}
+
+func (d Deps) secrets(ctx context.Context) (int64, error) {
+	return everyBucket(ctx, d.Store.DropExpiredSecrets)
+}
+
+func (d Deps) keys(ctx context.Context) (int64, error) {
+	before := d.Now().Add(-d.KeepKeys)
+	return everyBucket(ctx, func(ctx context.Context, shard int16) (int64, error) { return d.Keys(ctx, shard, before) })
+}
+
+func (d Deps) uids(ctx context.Context) (int64, error) {
+	before := d.Now().Add(-d.KeepEvents)
+	return everyBucket(ctx, func(ctx context.Context, shard int16) (int64, error) { return d.UIDs(ctx, shard, before) })
+}
+
+func (d Deps) notices(ctx context.Context) (int64, error) {
+	sent, err := d.Notices.SendDue(ctx)
+	return int64(sent), err
+}
+
+func (d Deps) clock(ctx context.Context) (int64, error) { return 0, d.Clock.Sync(ctx, d.DB) }
+
+// closedEndpoints cancels deliveries of endpoints that are dead or deleted. Whoever closes an endpoint cancels them at
+// once; this is for those accepted at that same moment, and for a process that died in between.
+func (d Deps) closedEndpoints(ctx context.Context) (int64, error) {
+	return everyBucket(ctx, func(ctx context.Context, shard int16) (total int64, err error) {
+		closed, err := d.Store.ClosedEndpoints(ctx, shard)
+		if err != nil || len(closed) == 0 {
+			return 0, err
+		}
+		waiting, err := d.Desk.Waiting(ctx, shard, closed)
+		if err != nil || len(waiting) == 0 {
+			return 0, err
+		}
+		targets, err := d.Store.Targets(ctx, shard, numbers(waiting))
+		if err != nil {
+			return 0, err
+		}
+		for _, endpoint := range waiting {
+			reason := dispatcher.ReasonEndpointDead
+			if targets[endpoint.N].Deleted { // or its tenant was, which deleted it
+				reason = dispatcher.ReasonEndpointDeleted
+			}
+			n, cerr := d.Desk.CancelUnfinished(ctx, endpoint, reason)
+			total += n
+			err = errors.Join(err, cerr)
+		}
+		return total, err
+	})
+}
+
+func numbers(ids []id.ID) []int64 {
+	out := make([]int64, len(ids))
+	for i, x := range ids {
+		out[i] = x.N
+	}
+	return out
+}
+
+// gauges counts what the metrics show of the database. It does nothing that is worth a line in the log.
+func (d Deps) gauges(ctx context.Context) (int64, error) {
+	now := d.Now()
+	counts, due, err := d.Desk.Counts(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for state, n := range counts {
+		d.Metrics.SetDeliveries(state.String(), n)
+	}
+	age := time.Duration(0)
+	if !due.IsZero() {
+		age = max(now.Sub(due), 0)
+	}
+	d.Metrics.SetOldestDue(age)
+	open, err := d.Alerts.CountOpen(ctx)
+	if err != nil {
+		return 0, err
+	}
+	d.Metrics.SetAlertsOpen(open)
+	return 0, nil
+}
+
+// everyBucket does one thing in each bucket. A bucket that fails keeps none of the others waiting.
+func everyBucket(ctx context.Context, act func(ctx context.Context, shard int16) (int64, error)) (total int64, err error) {
+	for shard := range int16(id.Buckets) {
+		if ctx.Err() != nil {
+			return total, errors.Join(err, ctx.Err())
+		}
+		n, aerr := act(ctx, shard)
+		total += n
+		err = errors.Join(err, aerr)
+	}
+	return total, err
+}
