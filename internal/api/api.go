@@ -1,0 +1,57 @@
+// Package api is the HTTP API of CONTRACT §3: it reads requests, asks the packages that know, and writes answers. Every
+// route is in the table of routes.go; what stands before a route is in gate.go, what holds for all answers in edge.go.
+//
+// It decides nothing about tenants, events or deliveries, runs no SQL and sends nothing. It starts no server and sets no
+// limits on connections: that is up to whoever serves the handler. Its word for what went wrong is the fault of the
+// packages below; problem.go has the one table from faults to statuses.
+package api
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"github.com/postrider/postrider/dispatcher"
+	"github.com/postrider/postrider/internal/alert"
+	"github.com/postrider/postrider/internal/auth"
+	"github.com/postrider/postrider/internal/intake"
+	"github.com/postrider/postrider/subscriptions"
+)
+
+// Deps are what the API works with. All are needed, except where said.
+type Deps struct {
+	Subscriptions *subscriptions.Store
+	Intake        *intake.Intake
+	Deliveries    *dispatcher.Desk
+	Alerts        *alert.Desk
+	Keys          *auth.Keys
+
+	Wake    func(shard int16)           // tells dispatchers that there may be due work; nil: they find out by themselves
+	Ping    func(context.Context) error // whether the database answers, for /readyz
+	Metrics prometheus.Gatherer         // what /metrics shows; nil: nothing is there (it is bound to another address)
+	Logger  zerolog.Logger
+
+	MaxPayload int64  // bytes, as events.max_payload
+	Version    string // of Postrider, for the documentation
+}
+
+type server struct {
+	d      Deps
+	logger zerolog.Logger
+	mux    *http.ServeMux
+	api    huma.API
+}
+
+// New makes the API's handler. It starts nothing.
+func New(d Deps) http.Handler {
+	if d.Wake == nil {
+		d.Wake = func(int16) {}
+	}
+	s := &server{d: d, logger: d.Logger, mux: http.NewServeMux()}
+	s.api = newHuma(s.mux, d.Version)
+	s.register()
+	return s
+}

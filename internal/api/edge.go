@@ -1,0 +1,213 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"path"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/rs/zerolog"
+
+	"github.com/postrider/postrider/internal/fault"
+)
+
+// trace is what a request's log line is made of. It lies in the request's context and belongs to its one goroutine.
+type trace struct {
+	id  string // X-Request-Id, the caller's or ours
+	key string // the API key's id
+	err error  // why the answer is an error
+}
+
+type traceKey struct{}
+
+func traceOf(ctx context.Context) *trace {
+	t, _ := ctx.Value(traceKey{}).(*trace)
+	return t
+}
+
+// ServeHTTP is the edge: everything that holds for all answers, whoever gives them. One log line each, without bodies,
+// query strings or credentials.
+func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	start := time.Now()
+	t := &trace{id: requestID(r)}
+	r = r.WithContext(context.WithValue(r.Context(), traceKey{}, t))
+	out := &answer{ResponseWriter: w}
+	setHeaders(out.Header(), r, t)
+	defer func() {
+		thrown := recover()
+		if thrown != nil {
+			t.err = s.recovered(out, r, thrown)
+		}
+		s.log(r, out, t, time.Since(start))
+		if err, ok := thrown.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+			panic(thrown) // net/http breaks the connection off
+		}
+	}()
+	s.dispatch(out, r)
+}
+
+func setHeaders(h http.Header, r *http.Request, t *trace) {
+	h.Set("X-Request-Id", t.id)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'; sandbox")
+	if strings.HasPrefix(r.URL.Path, "/v1/") {
+		h.Set("Cache-Control", "no-store")
+	}
+}
+
+// requestID takes the caller's id if it is one that a log can hold as it is.
+func requestID(r *http.Request) string {
+	const most = 128
+	given := r.Header.Get("X-Request-Id")
+	ok := given != "" && len(given) <= most && !strings.ContainsFunc(given, func(c rune) bool {
+		return !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.ContainsRune("-_.:+/=", c))
+	})
+	if ok {
+		return given
+	}
+	if fresh, err := uuid.NewV7(); err == nil {
+		return fresh.String()
+	}
+	return "unknown" // no randomness to be had
+}
+
+// dispatch lets the mux answer what it knows, and says by problems what it does not.
+func (s *server) dispatch(w http.ResponseWriter, r *http.Request) {
+	// The mux would redirect /v1//tenants to /v1/tenants; with a body that leads nowhere.
+	raw := r.URL.EscapedPath()
+	if clean := path.Clean(raw); clean != raw && clean+"/" != raw {
+		writeProblem(w, r, newProblem(fault.NotFound, "there is nothing at this path"))
+		return
+	}
+	handler, pattern := s.mux.Handler(r)
+	if pattern != "" {
+		s.mux.ServeHTTP(w, r) // not handler: only this way the request learns its path values
+		return
+	}
+	var probe probe
+	handler.ServeHTTP(&probe, r)
+	if allow := probe.header.Get("Allow"); probe.status == http.StatusMethodNotAllowed {
+		w.Header().Set("Allow", allow)
+		writeProblem(w, r, newProblem(methodNotAllowed, fmt.Sprintf("%s is not to be had here, only %s", r.Method, allow)))
+		return
+	}
+	writeProblem(w, r, newProblem(fault.NotFound, "there is nothing at this path"))
+}
+
+// writeProblem answers where huma does not.
+func writeProblem(w http.ResponseWriter, r *http.Request, p *Problem) {
+	if t := traceOf(r.Context()); t != nil {
+		t.err = p
+	}
+	w.Header().Set("Content-Type", p.ContentType(""))
+	if p.Status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "1")
+	}
+	w.WriteHeader(p.Status)
+	_ = json.NewEncoder(w).Encode(p) // whoever asked has gone
+}
+
+// recovered turns a panic into an answer, if there is none yet, and into an error for the log.
+func (*server) recovered(w *answer, r *http.Request, thrown any) error {
+	if err, ok := thrown.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+		return err
+	}
+	err := fmt.Errorf("panic: %v\n%s", thrown, debug.Stack())
+	if w.status == 0 {
+		writeProblem(w, r, problemOf(err))
+	}
+	return err
+}
+
+// log writes the request's line: what concerns us as an error, what is only looked at by machines as debug.
+func (s *server) log(r *http.Request, w *answer, t *trace, took time.Duration) {
+	level := zerolog.InfoLevel
+	gone := errors.Is(r.Context().Err(), context.Canceled)
+	switch {
+	case w.status >= http.StatusInternalServerError && !gone:
+		level = zerolog.ErrorLevel
+	case !strings.HasPrefix(r.URL.Path, "/v1/"):
+		level = zerolog.DebugLevel
+	}
+	line := s.logger.WithLevel(level).
+		Str("request_id", t.id).Str("method", r.Method).Str("route", r.Pattern).Int("status", w.status).
+		Dur("duration_ms", took).Int64("bytes", w.bytes)
+	if t.key != "" {
+		line = line.Str("key_id", t.key)
+	}
+	if t.err != nil {
+		line = line.Str("error", causeOf(t.err))
+	}
+	if gone {
+		line = line.Bool("client_gone", true)
+	}
+	line.Msg("http.request")
+}
+
+// causeOf says what is behind a problem. A caller's mistake is told by its detail alone: causes may repeat what was sent.
+func causeOf(err error) string {
+	var p *Problem
+	if errors.As(err, &p) && (p.Status < http.StatusInternalServerError || p.cause == nil) {
+		return p.Detail
+	}
+	if p != nil {
+		return p.cause.Error()
+	}
+	return err.Error()
+}
+
+// answer notes what was answered.
+type answer struct {
+	http.ResponseWriter
+	status int // 0: nothing yet
+	bytes  int64
+}
+
+func (a *answer) WriteHeader(status int) {
+	if a.status == 0 && status >= http.StatusOK {
+		a.status = status
+	}
+	a.ResponseWriter.WriteHeader(status)
+}
+
+func (a *answer) Write(b []byte) (int, error) {
+	if a.status == 0 {
+		a.status = http.StatusOK
+	}
+	n, err := a.ResponseWriter.Write(b)
+	a.bytes += int64(n)
+	return n, err
+}
+
+// Unwrap lets http.ResponseController through to the connection.
+func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+// probe hears what the mux would answer.
+type probe struct {
+	header http.Header
+	status int
+}
+
+func (p *probe) Header() http.Header {
+	if p.header == nil {
+		p.header = http.Header{}
+	}
+	return p.header
+}
+func (p *probe) WriteHeader(status int)      { p.status = status }
+func (p *probe) Write(b []byte) (int, error) { return len(b), nil }
+
+// requestOf is the id of the request that ctx belongs to.
+func requestOf(ctx context.Context) string {
+	if t := traceOf(ctx); t != nil {
+		return t.id
+	}
+	return ""
+}

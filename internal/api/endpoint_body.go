@@ -1,0 +1,185 @@
+package api
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/postrider/postrider/internal/fault"
+	"github.com/postrider/postrider/signer"
+	"github.com/postrider/postrider/subscriptions"
+)
+
+// newEndpoint is the body that makes an endpoint. Only types are checked here; what a value may be, the store knows.
+type newEndpoint struct {
+	URL           string            `json:"url" example:"https://acme.example/hooks" doc:"Where deliveries are posted to."`
+	UID           *string           `json:"uid,omitempty" nullable:"true" doc:"Your own name for it; it then stands in paths as well."`
+	Description   string            `json:"description,omitempty" nullable:"true"`
+	EventTypes    []string          `json:"event_types,omitempty" nullable:"true" example:"[\"order.*\"]" doc:"Absent or empty: all. order.* matches one or more further segments."`
+	Headers       map[string]string `json:"headers,omitempty" nullable:"true" doc:"Sent with every delivery."`
+	Signature     *newSignature     `json:"signature,omitempty"`
+	MaxInFlight   *whole            `json:"max_in_flight,omitempty" nullable:"true"`
+	Timeout       *string           `json:"timeout,omitempty" nullable:"true" example:"15s"`
+	RetrySchedule []string          `json:"retry_schedule,omitempty" nullable:"true" example:"[\"1m\",\"5m\",\"30m\"]"`
+	Metadata      metadata          `json:"metadata,omitempty" nullable:"true"`
+	Disabled      bool              `json:"disabled,omitempty" nullable:"true" doc:"It begins disabled: its deliveries are made and held."`
+	LaterFields
+}
+
+func (newEndpoint) example() string {
+	return `{"url":"https://acme.example/hooks","event_types":["order.*"],"description":"the shop","timeout":"10s"}`
+}
+
+type newSignature struct {
+	Scheme string  `json:"scheme,omitempty" nullable:"true" example:"standard" doc:"standard (the default), standard-ed25519, stripe, github or timestamped-hex."`
+	Header *string `json:"header,omitempty" nullable:"true" doc:"Of the scheme stripe: the header that carries the signature."`
+	Secret *string `json:"secret,omitempty" nullable:"true" doc:"Absent: one is made."`
+}
+
+// LaterFields are those of CONTRACT §3 that this version knows only by their defaults.
+type LaterFields struct {
+	Filter    *string    `json:"filter,omitempty" nullable:"true" doc:"Not available in this version."`
+	RateLimit *rateLimit `json:"rate_limit,omitempty" doc:"Not available in this version."`
+	Ordering  *string    `json:"ordering,omitempty" nullable:"true" doc:"Only none in this version."`
+	TLS       *clientTLS `json:"tls,omitempty" doc:"Not available in this version."`
+	Format    *string    `json:"format,omitempty" nullable:"true" doc:"Only raw in this version."`
+	Kind      *string    `json:"kind,omitempty" nullable:"true" doc:"Only push in this version."`
+}
+
+type rateLimit struct {
+	Limit int    `json:"limit"`
+	Per   string `json:"per"`
+}
+
+type clientTLS struct {
+	CA          *string `json:"ca,omitempty" nullable:"true"`
+	Certificate *string `json:"certificate,omitempty" nullable:"true"`
+	Key         *string `json:"key,omitempty" nullable:"true"`
+}
+
+func (l LaterFields) check(faults *fault.Fields) {
+	only := func(at string, given *string, value string) {
+		if given != nil && *given != value {
+			faults.Addf(at, "is not available in this version")
+		}
+	}
+	only("/filter", l.Filter, "")
+	only("/ordering", l.Ordering, "none")
+	only("/format", l.Format, "raw")
+	only("/kind", l.Kind, "push")
+	if l.RateLimit != nil {
+		faults.Addf("/rate_limit", "is not available in this version")
+	}
+	if l.TLS != nil {
+		faults.Addf("/tls", "is not available in this version")
+	}
+}
+
+func (b newEndpoint) read() (subscriptions.NewEndpoint, error) {
+	var faults fault.Fields
+	n := subscriptions.NewEndpoint{
+		UID: b.UID, URL: b.URL, Description: b.Description, EventTypes: b.EventTypes, Headers: readHeaders(b.Headers),
+		MaxInFlight: (*int)(b.MaxInFlight), Metadata: b.Metadata, Disabled: b.Disabled,
+	}
+	if b.Timeout != nil {
+		if d, ok := parseSpan(&faults, "/timeout", *b.Timeout); ok {
+			n.Timeout = &d
+		}
+	}
+	n.RetrySchedule, _ = readSchedule(&faults)(b.RetrySchedule)
+	if sig := b.Signature; sig != nil {
+		n.Scheme = signer.Scheme(sig.Scheme)
+		if sig.Header != nil {
+			n.SignatureHeader = *sig.Header
+		}
+		n.Secret = givenSecret(&faults, "/signature/secret", sig.Secret)
+	}
+	b.check(&faults)
+	return n, faults.Err()
+}
+
+// givenSecret refuses an empty secret, which stands for "make one" further on: whoever sends one means something else.
+func givenSecret(faults *fault.Fields, at string, secret *string) string {
+	if secret == nil {
+		return ""
+	}
+	if *secret == "" {
+		faults.Addf(at, "is empty; leave it out to have one made")
+	}
+	return *secret
+}
+
+func readHeaders(headers map[string]string) []signer.Header {
+	out := make([]signer.Header, 0, len(headers))
+	for name, value := range headers {
+		out = append(out, signer.Header{Name: name, Value: value})
+	}
+	return out
+}
+
+// readSchedule gives nil for nil, which stands for the default.
+func readSchedule(faults *fault.Fields) func([]string) ([]time.Duration, bool) {
+	return func(texts []string) ([]time.Duration, bool) {
+		if texts == nil {
+			return nil, true
+		}
+		before := len(*faults)
+		out := make([]time.Duration, len(texts))
+		for i, text := range texts {
+			out[i], _ = parseSpan(faults, "/retry_schedule/"+strconv.Itoa(i), text)
+		}
+		return out, len(*faults) == before
+	}
+}
+
+// endpointPatch is the body that changes an endpoint.
+type endpointPatch struct {
+	URL           optional[string]            `json:"url,omitempty"`
+	UID           optional[string]            `json:"uid,omitempty" nullable:"true"`
+	Description   optional[string]            `json:"description,omitempty" nullable:"true"`
+	EventTypes    optional[[]string]          `json:"event_types,omitempty" nullable:"true" doc:"Replaced as a whole."`
+	Headers       optional[map[string]string] `json:"headers,omitempty" nullable:"true" doc:"Replaced as a whole."`
+	Signature     *signaturePatch             `json:"signature,omitempty"`
+	MaxInFlight   optional[whole]             `json:"max_in_flight,omitempty" nullable:"true"`
+	Timeout       optional[string]            `json:"timeout,omitempty" nullable:"true" example:"15s"`
+	RetrySchedule optional[[]string]          `json:"retry_schedule,omitempty" nullable:"true" doc:"Replaced as a whole."`
+	Metadata      optional[metadata]          `json:"metadata,omitempty" nullable:"true" doc:"Replaced as a whole."`
+	Status        optional[string]            `json:"status,omitempty" doc:"enabled revives the endpoint and goes on with what is held; or disabled."`
+	LaterFields
+}
+
+func (endpointPatch) example() string {
+	return `{"event_types":["order.*","invoice.paid"],"timeout":null,"status":"enabled"}`
+}
+
+type signaturePatch struct {
+	Scheme optional[string] `json:"scheme,omitempty" nullable:"true"`
+	Header optional[string] `json:"header,omitempty" nullable:"true"`
+	Secret optional[string] `json:"secret,omitempty" doc:"Only along with another scheme; otherwise there is secret/rotate."`
+}
+
+func (b endpointPatch) read() (subscriptions.EndpointPatch, error) {
+	var faults fault.Fields
+	p := subscriptions.EndpointPatch{
+		URL: b.URL.Optional, UID: b.UID.Optional, Description: b.Description.Optional, EventTypes: b.EventTypes.Optional,
+		Headers:     convert(b.Headers, func(h map[string]string) ([]signer.Header, bool) { return readHeaders(h), true }),
+		MaxInFlight: convert(b.MaxInFlight, func(w whole) (int, bool) { return int(w), true }),
+		Timeout: convert(b.Timeout, func(text string) (time.Duration, bool) {
+			return parseSpan(&faults, "/timeout", text)
+		}),
+		RetrySchedule: convert(b.RetrySchedule, readSchedule(&faults)),
+		Metadata:      convert(b.Metadata, plainMetadata),
+	}
+	if sig := b.Signature; sig != nil {
+		p.Scheme = convert(sig.Scheme, func(text string) (signer.Scheme, bool) { return signer.Scheme(text), true })
+		p.SignatureHeader, p.Secret = sig.Header.Optional, sig.Secret.Optional
+	}
+	if b.Status.Given {
+		status := subscriptions.Status("") // null: the store says what there is
+		if b.Status.Value != nil {
+			status = subscriptions.Status(*b.Status.Value)
+		}
+		p.Status = &status
+	}
+	b.check(&faults)
+	return p, faults.Err()
+}

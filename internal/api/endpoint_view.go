@@ -1,0 +1,94 @@
+package api
+
+import (
+	"time"
+
+	"github.com/postrider/postrider/internal/duration"
+	"github.com/postrider/postrider/internal/id"
+	"github.com/postrider/postrider/signer"
+	"github.com/postrider/postrider/subscriptions"
+)
+
+// endpointView is an endpoint in an answer. It carries the signing secret only in the answer to the call that made it.
+type endpointView struct {
+	ID                  string            `json:"id" example:"ep_07xk9v0e8g0003f"`
+	TenantID            string            `json:"tenant_id" example:"ten_07xk9v0e8g0003f"`
+	UID                 *string           `json:"uid"`
+	URL                 string            `json:"url" example:"https://acme.example/hooks"`
+	Description         string            `json:"description"`
+	EventTypes          []string          `json:"event_types" nullable:"false" doc:"Empty: all."`
+	Filter              *string           `json:"filter"`
+	Headers             map[string]string `json:"headers" doc:"Sent with every delivery."`
+	Signature           signatureView     `json:"signature"`
+	MaxInFlight         *int              `json:"max_in_flight" doc:"null: the default."`
+	Timeout             *string           `json:"timeout" example:"15s" doc:"null: the default."`
+	RetrySchedule       []string          `json:"retry_schedule" nullable:"true" example:"[\"1m\",\"5m\"]" doc:"null: the default."`
+	Ordering            string            `json:"ordering" enum:"none,group"`
+	Format              string            `json:"format" enum:"raw"`
+	Kind                string            `json:"kind" enum:"push,pull"`
+	Metadata            metadata          `json:"metadata"`
+	Status              string            `json:"status" enum:"enabled,disabled,dead"`
+	StatusReason        *string           `json:"status_reason" doc:"null if it is enabled."`
+	StatusChangedAt     stamp             `json:"status_changed_at"`
+	ConsecutiveFailures int               `json:"consecutive_failures" doc:"Failed attempts since the last success."`
+	FailingSince        *stamp            `json:"failing_since" nullable:"true"`
+	LastError           *string           `json:"last_error"`
+	CreatedAt           stamp             `json:"created_at"`
+	UpdatedAt           stamp             `json:"updated_at"`
+}
+
+type signatureView struct {
+	Scheme    string  `json:"scheme" enum:"standard,standard-ed25519,stripe,github,timestamped-hex"`
+	Header    *string `json:"header" doc:"The header that carries the signature, where the scheme lets it be chosen."`
+	PublicKey *string `json:"public_key" doc:"Of standard-ed25519: what the receiver verifies with."`
+	Secret    string  `json:"secret,omitempty" doc:"Only in the answer to the call that made it."`
+}
+
+func viewEndpoint(e subscriptions.Endpoint) endpointView {
+	return endpointView{
+		ID: id.Endpoint.Format(e.ID), TenantID: id.Tenant.Format(e.TenantID), UID: e.UID, URL: e.URL,
+		Description: e.Description, EventTypes: append([]string{}, e.EventTypes...), Headers: viewHeaders(e.Headers),
+		Signature: viewSignature(e), MaxInFlight: e.MaxInFlight, Timeout: formatSpan(e.Timeout),
+		RetrySchedule: formatSpans(e.RetrySchedule), Ordering: "none", Format: "raw", Kind: "push", Metadata: shown(e.Metadata),
+		Status: string(e.Status), StatusReason: e.StatusReason, StatusChangedAt: stamp(e.StatusChangedAt),
+		ConsecutiveFailures: e.ConsecutiveFailures, FailingSince: stampOf(e.FailingSince), LastError: e.LastError,
+		CreatedAt: stamp(e.CreatedAt), UpdatedAt: stamp(e.UpdatedAt),
+	}
+}
+
+// withSecret shows a secret that was just made.
+func (v endpointView) withSecret(secret signer.Secret) endpointView {
+	v.Signature.Secret = secret.Reveal()
+	return v
+}
+
+func viewSignature(e subscriptions.Endpoint) signatureView {
+	v := signatureView{Scheme: string(e.Scheme)}
+	if e.Scheme == signer.Stripe {
+		header := signer.SignatureHeader(e.Scheme, e.SignatureHeader)
+		v.Header = &header
+	}
+	if e.PublicKey != "" {
+		v.PublicKey = &e.PublicKey
+	}
+	return v
+}
+
+func viewHeaders(headers []signer.Header) map[string]string {
+	out := make(map[string]string, len(headers))
+	for _, h := range headers {
+		out[h.Name] = h.Value
+	}
+	return out
+}
+
+func formatSpans(spans []time.Duration) []string {
+	if spans == nil {
+		return nil
+	}
+	out := make([]string, len(spans))
+	for i, d := range spans {
+		out[i] = duration.Format(d)
+	}
+	return out
+}

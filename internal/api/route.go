@@ -1,0 +1,131 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+)
+
+// route is one line of the table in routes.go.
+type route struct {
+	method, path string
+	status       int // of the good answer
+	may          access
+	id           string // operationId
+	summary      string
+	act          act
+	more         func(*huma.Operation) // what few routes have: a body limit of their own, further errors; may be nil
+}
+
+// act is a handler, with what has to be known of it before it is called.
+type act struct {
+	register  func(huma.API, huma.Operation)
+	takesJSON bool
+}
+
+// handle makes an act of a method: its input's tags say what is read from the request, its output's what is answered.
+func handle[I, O any](h func(context.Context, *I) (*O, error)) act {
+	body, takesJSON := reflect.TypeFor[I]().FieldByName("Body")
+	return act{
+		register: func(api huma.API, op huma.Operation) {
+			if takesJSON {
+				op.RequestBody = exampleOf(body.Type)
+			}
+			huma.Register(api, op, h)
+		},
+		takesJSON: takesJSON,
+	}
+}
+
+// exampleOf is the start of a body's description: an example that works as it is. One made up of all the fields would
+// be full of what one does not want.
+func exampleOf(body reflect.Type) *huma.RequestBody {
+	if body.Kind() == reflect.Pointer {
+		body = body.Elem()
+	}
+	media := &huma.MediaType{}
+	if b, ok := reflect.Zero(body).Interface().(interface{ example() string }); ok {
+		media.Example = json.RawMessage(b.example())
+	}
+	return &huma.RequestBody{Content: map[string]*huma.MediaType{jsonType: media}}
+}
+
+// handleRaw is handle for an input whose RawBody may be empty; huma by itself wants at least one byte.
+func handleRaw[I, O any](h func(context.Context, *I) (*O, error)) act {
+	return act{register: func(api huma.API, op huma.Operation) {
+		op.RequestBody = &huma.RequestBody{}
+		huma.Register(api, op, h)
+		op.RequestBody.Required = false
+	}}
+}
+
+const (
+	// bodyTime is how long a body may take to arrive. After it the connection's reads end, which would also cancel a
+	// handler at work, so it is longer than any of them takes.
+	bodyTime = time.Minute
+	// smallBody bounds bodies that carry no payload.
+	smallBody = 256 << 10
+	// envelopeRoom is for what is around an envelope's payload, whose bytes count one to one.
+	envelopeRoom = 64 << 10
+	// batchBody bounds a batch, whatever 1,000 payloads may be each.
+	batchBody = 32 << 20
+)
+
+// limit sets how many bytes a body may have. huma refuses a body that reaches its limit, so the limit is one more.
+func limit(bytes int64) func(*huma.Operation) {
+	return func(op *huma.Operation) { op.MaxBodyBytes = bytes + 1 }
+}
+
+// also documents that a route may answer with these statuses besides the usual ones.
+func also(statuses ...int) func(*huma.Operation) {
+	return func(op *huma.Operation) { op.Errors = append(op.Errors, statuses...) }
+}
+
+func (s *server) operation(tag string, rt route) huma.Operation {
+	op := huma.Operation{
+		Method: rt.method, Path: rt.path, DefaultStatus: rt.status, OperationID: rt.id, Summary: rt.summary,
+		Tags: []string{tag}, MaxBodyBytes: smallBody + 1, BodyReadTimeout: bodyTime,
+		Middlewares: huma.Middlewares{s.gate(rt)},
+	}
+	if !rt.may.public {
+		op.Security = []map[string][]string{{securityScheme: {}}}
+		op.Errors = append(op.Errors, http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden,
+			http.StatusUnprocessableEntity)
+		op.Description = rt.may.describe()
+	}
+	op.SkipValidateParams = rt.may.public // whoever probes us may add what he likes
+	op.Errors = append(op.Errors, http.StatusServiceUnavailable)
+	if strings.Contains(rt.path, "{") {
+		op.Errors = append(op.Errors, http.StatusNotFound)
+	}
+	if rt.act.takesJSON {
+		op.Errors = append(op.Errors, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType)
+	}
+	if rt.more != nil {
+		rt.more(&op)
+	}
+	return op
+}
+
+// describe says in the documentation what a key needs.
+func (a access) describe() string {
+	switch {
+	case a.own:
+		return "Needs a key that is bound to this tenant, or one with the scope `admin`."
+	case a.operator:
+		return "Needs a key with the scope `" + string(a.scope) + "` that is bound to no tenant."
+	}
+	return "Needs a key with the scope `" + string(a.scope) + "`."
+}
+
+// contentLength is what the request announces: -1 if it does not say.
+func contentLength(ctx huma.Context) int64 {
+	r, _ := humago.Unwrap(ctx)
+	return r.ContentLength
+}

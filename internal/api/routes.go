@@ -1,0 +1,112 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/postrider/postrider/internal/auth"
+)
+
+// group is the routes of one kind of thing, under one heading of the documentation.
+type group struct {
+	tag, about string
+	routes     []route
+}
+
+const (
+	aTenant   = "/v1/tenants/{tenant}"
+	anEnd     = aTenant + "/endpoints/{ep}"
+	anEvent   = aTenant + "/events/{evt}"
+	aDelivery = "/v1/deliveries/{dlv}"
+	anAlert   = "/v1/alerts/{alr}"
+	aKey      = "/v1/api-keys/{key}"
+)
+
+// groups is every route of the API. What is not JSON over /v1 is in plain.
+func (s *server) groups() []group {
+	var (
+		events    = having(auth.EventsWrite)
+		endpoints = having(auth.EndpointsWrite)
+		reading   = having(auth.DeliveriesRead)
+		acting    = having(auth.DeliveriesWrite)
+		payload   = s.d.MaxPayload
+	)
+	return []group{
+		{"Tenants", "Whose webhooks they are: each customer of yours is one.", []route{
+			{"POST", "/v1/tenants", 201, operators, "create-tenant", "Make a tenant", handle(s.createTenant), also(409)},
+			{"GET", "/v1/tenants", 200, operators, "list-tenants", "List tenants", handle(s.listTenants), nil},
+			{"GET", aTenant, 200, owners, "get-tenant", "Read a tenant", handle(s.readTenant), nil},
+			{"PATCH", aTenant, 200, having(auth.Admin), "update-tenant", "Change a tenant", handle(s.updateTenant), also(409)},
+			{"DELETE", aTenant, 204, operators, "delete-tenant", "Delete a tenant and cancel what is not delivered", handle(s.deleteTenant), nil},
+		}},
+		{"Endpoints", "Where a tenant wants its webhooks posted to, and how they are signed.", []route{
+			{"POST", aTenant + "/endpoints", 201, endpoints, "create-endpoint", "Make an endpoint; its secret is shown this once", handle(s.createEndpoint), also(409)},
+			{"GET", aTenant + "/endpoints", 200, endpoints, "list-endpoints", "List a tenant's endpoints", handle(s.listEndpoints), nil},
+			{"GET", anEnd, 200, endpoints, "get-endpoint", "Read an endpoint", handle(s.readEndpoint), nil},
+			{"PATCH", anEnd, 200, endpoints, "update-endpoint", "Change, disable or revive an endpoint", handle(s.updateEndpoint), also(409, 412)},
+			{"DELETE", anEnd, 204, endpoints, "delete-endpoint", "Delete an endpoint and cancel what is not delivered", handle(s.deleteEndpoint), nil},
+			{"GET", anEnd + "/secret", 200, endpoints, "get-endpoint-secret", "Show the signing secret", handle(s.readSecret), nil},
+			{"POST", anEnd + "/secret/rotate", 200, endpoints, "rotate-endpoint-secret", "Replace the signing secret", handle(s.rotateSecret), also(409)},
+			{"POST", anEnd + "/test", 202, endpoints, "test-endpoint", "Send a test event to this endpoint alone", handle(s.testEndpoint), limit(payload + envelopeRoom)},
+		}},
+		{"Events", "What happened, and is told to the tenant's endpoints.", []route{
+			{"POST", aTenant + "/events", 202, events, "enqueue-event", "Enqueue an event as an envelope", handle(s.enqueue), limit(payload + envelopeRoom)},
+			{"POST", aTenant + "/events:batch", 202, events, "enqueue-batch", "Enqueue up to 1,000 events, all or none", handle(s.enqueueBatch), limit(batchBody)},
+			{"POST", anEvent, 202, events, "enqueue-raw-event", "Enqueue an event whose payload is the request's body", handleRaw(s.enqueueRaw), rawBody(payload)},
+			{"GET", aTenant + "/events", 200, reading, "list-events", "List a tenant's events", handle(s.listEvents), nil},
+			{"GET", anEvent, 200, reading, "get-event", "Read an event, its deliveries and who was skipped", handle(s.readEvent), nil},
+			{"GET", anEvent + "/payload", 200, reading, "get-event-payload", "Read an event's payload", handle(s.readPayload), anyContent},
+			{"POST", anEvent + "/cancel", 200, events, "cancel-event", "Cancel what is not delivered of an event", handle(s.cancelEvent), also(409)},
+		}},
+		{"Deliveries", "One event on its way to one endpoint, with the attempts that were made. The review of failures is here.", []route{
+			{"GET", "/v1/deliveries", 200, reading, "list-deliveries", "Look for deliveries", handle(s.listDeliveries), also(404)},
+			{"GET", aDelivery, 200, reading, "get-delivery", "Read a delivery", handle(s.readDelivery), nil},
+			{"GET", aDelivery + "/attempts", 200, reading, "list-attempts", "List a delivery's attempts", handle(s.listAttempts), nil},
+			{"POST", aDelivery + "/retry", 200, acting, "retry-delivery", "Try a delivery again, at once", handle(s.retryDelivery), also(409)},
+			{"POST", aDelivery + "/cancel", 200, acting, "cancel-delivery", "Cancel a delivery", handle(s.cancelDelivery), also(409)},
+		}},
+		{"Alerts", "What is wrong with an endpoint, gathered into one alert until a success resolves it.", []route{
+			{"GET", "/v1/alerts", 200, reading, "list-alerts", "List alerts", handle(s.listAlerts), also(404)},
+			{"GET", anAlert, 200, reading, "get-alert", "Read an alert", handle(s.readAlert), nil},
+			{"POST", anAlert + "/acknowledge", 200, acting, "acknowledge-alert", "Say that somebody looks after it", handle(s.acknowledgeAlert), also(409)},
+			{"POST", anAlert + "/resolve", 200, acting, "resolve-alert", "Close an alert", handle(s.resolveAlert), nil},
+		}},
+		{"API keys", "Who may call.", []route{
+			{"POST", "/v1/api-keys", 201, operators, "create-api-key", "Make an API key; it is shown this once", handle(s.createKey), nil},
+			{"GET", "/v1/api-keys", 200, operators, "list-api-keys", "List API keys", handle(s.listKeys), nil},
+			{"GET", aKey, 200, operators, "get-api-key", "Read an API key", handle(s.readKey), nil},
+			{"DELETE", aKey, 204, operators, "revoke-api-key", "Revoke an API key", handle(s.revokeKey), nil},
+		}},
+		{"Health", "For what watches over the process. No key is needed.", []route{
+			{"GET", "/livez", 200, public, "livez", "Whether the process is alive", handle(s.live), nil},
+			{"GET", "/readyz", 200, public, "readyz", "Whether requests can be served", handle(s.ready), nil},
+		}},
+	}
+}
+
+// plain is what is no part of the documented API.
+func (s *server) plain() map[string]http.Handler {
+	routes := map[string]http.Handler{
+		"GET /openapi.json": s.description(),
+		"GET /docs":         docsPage(),
+		"GET /docs/{asset}": docsAsset(),
+	}
+	if s.d.Metrics != nil {
+		routes["GET /metrics"] = s.metrics()
+	}
+	return routes
+}
+
+func (s *server) register() {
+	for _, g := range s.groups() {
+		spec := s.api.OpenAPI()
+		spec.Tags = append(spec.Tags, &huma.Tag{Name: g.tag, Description: g.about})
+		for _, rt := range g.routes {
+			rt.act.register(s.api, s.operation(g.tag, rt))
+		}
+	}
+	for pattern, handler := range s.plain() {
+		s.mux.Handle(pattern, handler)
+	}
+}
