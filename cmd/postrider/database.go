@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/postrider/postrider/config"
+	"github.com/postrider/postrider/internal/id"
+	"github.com/postrider/postrider/internal/pg"
+	"github.com/postrider/postrider/migrations"
+)
+
+// database is a connection to a database whose schema this binary knows, with what every writer needs: its clock, and a
+// node number that no other process has.
+type database struct {
+	pool  *pgxpool.Pool
+	clock *pg.Clock
+	ids   *id.Generator
+}
+
+var (
+	errOlderSchema = errors.New("the database's schema is older than this binary: run `postrider migrate up`")
+	errNewerSchema = errors.New("the database's schema is newer than this binary: run the binary that made it, or a later one")
+)
+
+// openDatabase connects. An older schema is brought up to date if the configuration says so, else refused.
+func openDatabase(ctx context.Context, c config.Database) (*database, error) {
+	pool, err := pg.Open(ctx, c.URL, int(c.MaxConns))
+	if err != nil {
+		return nil, err
+	}
+	db := &database{pool: pool, clock: &pg.Clock{}}
+	if err := db.prepare(ctx, c); err != nil {
+		pool.Close()
+		return nil, err
+	}
+	return db, nil
+}
+
+func (db *database) prepare(ctx context.Context, c config.Database) error {
+	if err := checkSchema(ctx, c); err != nil {
+		return err
+	}
+	if err := db.clock.Sync(ctx, db.pool); err != nil {
+		return err
+	}
+	var node int
+	if err := db.pool.QueryRow(ctx, `SELECT nextval('nodes')`).Scan(&node); err != nil {
+		return pg.Fault(fmt.Errorf("take a node number: %w", err))
+	}
+	db.ids = id.NewGenerator(node, db.clock.Now)
+	return nil
+}
+
+func checkSchema(ctx context.Context, c config.Database) error {
+	if c.MigrateOnStart {
+		if _, err := migrations.Up(ctx, c.URL); err != nil {
+			return err
+		}
+	}
+	pending, err := migrations.Pending(ctx, c.URL)
+	switch {
+	case err != nil:
+		return err
+	case pending > 0:
+		return errOlderSchema
+	case pending < 0:
+		return errNewerSchema
+	}
+	return nil
+}
+
+// closePatience is how long the pool waits for connections that are still at work. After a stop that went well there are
+// none; after one that did not, the process ends all the same.
+const closePatience = 5 * time.Second
+
+func (db *database) close() error {
+	closed := make(chan struct{})
+	go func() {
+		db.pool.Close()
+		close(closed)
+	}()
+	late := time.NewTimer(closePatience)
+	defer late.Stop()
+	select {
+	case <-closed:
+		return nil
+	case <-late.C:
+		return fmt.Errorf("close the database pool: %d connections are still at work", db.pool.Stat().AcquiredConns())
+	}
+}

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestExitCodes(t *testing.T) {
+	t.Parallel()
+	nowhere := "--dir=" + t.TempDir() // where no `postrider dev` runs
+	for name, c := range map[string]struct {
+		environ []string
+		args    string
+		code    int
+		says    string // on the standard error
+	}{
+		"nothing":                   {args: "", code: exitUsage, says: "Available Commands"},
+		"a group alone":             {args: "keys", code: exitUsage, says: "Available Commands"},
+		"help":                      {args: "--help", code: exitDone},
+		"help of a command":         {args: "serve --help", code: exitDone},
+		"unknown command":           {args: "serv", code: exitUsage, says: `unknown command "serv" of "postrider", did you mean dev or serve?`},
+		"unknown command below":     {args: "keys creat", code: exitUsage, says: "did you mean create?"},
+		"unknown flag":              {args: "serve --rolls api", code: exitUsage, says: "unknown flag: --rolls"},
+		"bad flag value":            {args: "deliveries list --limit many", code: exitUsage, says: "--limit"},
+		"bad value of a key's flag": {args: "config check --delivery.timeout soon", code: exitUsage, says: "delivery.timeout"},
+		"bad value of a variable":   {environ: []string{"POSTRIDER_DELIVERY_TIMEOUT=soon"}, args: "config check", code: exitFailed, says: "delivery.timeout"},
+		"both":                      {environ: []string{"POSTRIDER_DELIVERY_TIMEOUT=soon"}, args: "config check --log.level loud", code: exitFailed, says: "log.level"},
+		"unknown variable":          {environ: []string{"POSTRIDER_HTTP_ADR=:80"}, args: "config print", code: exitFailed, says: "did you mean POSTRIDER_HTTP_ADDR?"},
+		"unknown role":              {args: "serve --roles api,cook", code: exitUsage, says: `no such role: "cook"`},
+		"no role":                   {args: "serve --roles=", code: exitUsage, says: "no such role"},
+		"serve without a database":  {environ: []string{"POSTRIDER_SECRETS_KEYS=" + testKey}, args: "serve", code: exitFailed, says: "database.url"},
+		"serve without a key":       {environ: []string{"POSTRIDER_DATABASE_URL=postgres://h/d"}, args: "serve", code: exitFailed, says: "openssl rand -base64 32"},
+		"migrate without database":  {args: "migrate up", code: exitFailed, says: "database.url"},
+		"an argument too few":       {args: "deliveries show", code: exitUsage, says: "DELIVERY is missing"},
+		"an argument too many":      {args: "version 1", code: exitUsage, says: "one argument too many"},
+		"no tenant":                 {args: "events send --type a", code: exitUsage, says: "--tenant is missing"},
+		"no type":                   {args: "events send --tenant a", code: exitUsage, says: "--type is missing"},
+		"a payload twice":           {args: "events send --tenant a --type b --data {} --file x", code: exitUsage, says: "two ways"},
+		"no scopes":                 {args: "keys create ci", code: exitUsage, says: "--scopes is missing"},
+		"nothing to change":         {args: "endpoints update ep_1 --tenant a", code: exitUsage, says: "nothing to change"},
+		"a header without a name":   {args: "endpoints create https://x.test --tenant a --header Bearer", code: exitUsage, says: "--header has to be like"},
+		"no time":                   {args: "deliveries list --since yesterday", code: exitUsage, says: "--since has to be a time"},
+		"no limit":                  {args: "deliveries list --limit 0", code: exitUsage, says: "--limit has to be 1 or more"},
+		"no key":                    {args: "deliveries list " + nowhere, code: exitFailed, says: "no API key"},
+		"no server":                 {args: "deliveries list --api-key k --url http://127.0.0.1:1", code: exitFailed, says: "connection refused; is it a running"},
+		"no URL":                    {args: "deliveries list --api-key k --url localhost:8080", code: exitFailed, says: "has to be like http://127.0.0.1:8080"},
+		"no such file":              {args: "events send --tenant a --type b --api-key k --file /no/such", code: exitFailed, says: "no such file"},
+		"no JSON":                   {args: "events send --tenant a --type b --api-key k --data {", code: exitFailed, says: "the payload is not JSON: --raw"},
+		"version":                   {args: "version", code: exitDone},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := cli(t.Context(), c.environ, "", strings.Fields(c.args)...)
+			if got.code != c.code {
+				t.Errorf("exit %d, want %d", got.code, c.code)
+			}
+			if !strings.Contains(got.errout, c.says) {
+				t.Errorf("it says\n%s\nwant %s", got.errout, c.says)
+			}
+			if c.code == exitDone && (got.errout != "" || got.out == "") {
+				t.Errorf("it prints %q and complains %q", got.out, got.errout)
+			}
+			if c.code != exitDone && got.out != "" {
+				t.Errorf("a fault goes to the standard output: %q", got.out)
+			}
+		})
+	}
+}
+
+// testKey is base64 of 32 equal bytes.
+const testKey = "QUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUE="
+
+func TestEachFaultIsOneLine(t *testing.T) {
+	t.Parallel()
+	got := cli(t.Context(), []string{"POSTRIDER_DELIVERY_TIMEOUT=soon", "POSTRIDER_LOG_LEVEL=loud"}, "", "config", "check")
+	if lines := strings.Count(got.errout, "\n"); lines != 2 || strings.Count(got.errout, "postrider: ") != 2 {
+		t.Errorf("two faults in %d lines:\n%s", lines, got.errout)
+	}
+	for name, c := range map[string]struct {
+		err  error
+		want string
+	}{
+		"several lines": {errors.New("connect:\n\t127.0.0.1: refused\n\t[::1]: refused"), "postrider: connect: 127.0.0.1: refused [::1]: refused\n"},
+		"joined":        {errors.Join(errors.New("a"), errors.Join(errors.New("b"), errors.New("c"))), "postrider: a\npostrider: b\npostrider: c\n"},
+		"wrapped list":  {fmt.Errorf("stop: %w", errors.Join(errors.New("a"), errors.New("b"))), "postrider: stop: a b\n"},
+		"escape":        {errors.New("it said \x1b[2J"), "postrider: it said \ufffd[2J\n"},
+	} {
+		var out strings.Builder
+		if code := report(&out, c.err); code != exitFailed || out.String() != c.want {
+			t.Errorf("%s: exit %d, %q, want %q", name, code, out.String(), c.want)
+		}
+	}
+}
+
+func TestConfigIsPrintedWithoutSecrets(t *testing.T) {
+	t.Parallel()
+	environ := []string{
+		"POSTRIDER_SECRETS_KEYS=" + testKey, "POSTRIDER_DATABASE_URL=postgres://u:hunter2@db.test/p",
+		"POSTRIDER_BOOTSTRAP_ADMIN_KEY=hunter2hunter2hunter2",
+	}
+	for _, args := range [][]string{{"config", "print"}, {"config", "print", "--json"}, {"config", "check"}} {
+		out := must(t, environ, args...)
+		if strings.Contains(out, "hunter2") || strings.Contains(out, testKey) {
+			t.Errorf("%v shows a secret:\n%s", args, out)
+		}
+	}
+	if out := must(t, environ, "config", "print"); !strings.Contains(out, "env POSTRIDER_DATABASE_URL") {
+		t.Errorf("it does not say where database.url comes from:\n%s", out)
+	}
+}
+
+func TestConfigFileIsNamedByAFlag(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "p.yaml")
+	if err := os.WriteFile(path, []byte("http:\n  addr: 127.0.0.1:7777\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out := must(t, nil, "config", "print", "--config", path); !strings.Contains(out, "127.0.0.1:7777") {
+		t.Errorf("the file was not read:\n%s", out)
+	}
+	if got := cli(t.Context(), nil, "", "config", "print", "--config", path+"x"); got.code != exitFailed {
+		t.Errorf("a file that is not there: exit %d", got.code)
+	}
+}
+
+func TestParseRoles(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		allRoles: allRoles, "scheduler, api": "api,scheduler", "dispatcher": "dispatcher", "api,api": "api",
+	} {
+		if r, err := parseRoles(text); err != nil || r.String() != want {
+			t.Errorf("%q: %v, %v, want %s", text, r, err, want)
+		}
+	}
+	for _, text := range []string{"", "api,", "API", "api;dispatcher"} {
+		if r, err := parseRoles(text); err == nil {
+			t.Errorf("%q is taken as %v", text, r)
+		}
+	}
+}

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"context"
+	"path"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/postrider/postrider/config"
+	"github.com/postrider/postrider/migrations"
+)
+
+func newMigrate(w world) *cobra.Command {
+	return group("migrate", "Bring the database's schema up to date, or back",
+		newMigration(w, "up", "Apply what the database lacks", migrations.Up),
+		newMigration(w, "status", "Show which migrations the database has", migrations.List),
+		newMigration(w, "down", "Take the newest migration back; what it added to the database is lost", migrations.Down))
+}
+
+// newMigration makes one of the three commands: they differ in the act, and all show the state afterwards.
+func newMigration(w world, use, short string, act func(ctx context.Context, url string) ([]migrations.Status, error)) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: use, Short: short, Args: exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := w.load(cmd, config.NeedDatabase)
+			if err != nil {
+				return err
+			}
+			all, err := act(cmd.Context(), cfg.Database.URL)
+			if err != nil {
+				return err
+			}
+			return w.showMigrations(all, asJSON)
+		},
+	}
+	jsonFlag(cmd, &asJSON)
+	configFlags(cmd, "database.url")
+	return cmd
+}
+
+func (w world) showMigrations(all []migrations.Status, asJSON bool) error {
+	type row struct {
+		Version int64  `json:"version"`
+		Name    string `json:"name"`
+		Applied bool   `json:"applied"`
+	}
+	rows := make([]row, 0, len(all))
+	t := newTable("VERSION", "NAME", "STATE")
+	for _, m := range all {
+		state := "pending"
+		if m.Applied {
+			state = "applied"
+		}
+		rows = append(rows, row{m.Version, path.Base(m.Name), m.Applied})
+		t.add(strconv.FormatInt(m.Version, 10), path.Base(m.Name), state)
+	}
+	if asJSON {
+		return printJSON(w.stdout, rows)
+	}
+	t.list(w.stdout, "migrations")
+	return nil
+}

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"github.com/postrider/postrider/config"
+	"github.com/postrider/postrider/dispatcher"
+	"github.com/postrider/postrider/internal/alert"
+	"github.com/postrider/postrider/internal/auth"
+	"github.com/postrider/postrider/internal/egress"
+	"github.com/postrider/postrider/internal/intake"
+	"github.com/postrider/postrider/internal/metrics"
+	"github.com/postrider/postrider/internal/upkeep"
+	"github.com/postrider/postrider/subscriptions"
+)
+
+// app is a process that is put together and ready to run.
+type app struct {
+	parts []part
+	addr  net.Addr // of the HTTP API; nil without the role
+	log   zerolog.Logger
+	db    *database
+	// sockets are open already. Running the parts closes them; close does when they never run.
+	sockets []net.Listener
+}
+
+// run runs the parts until ctx ends or one of them fails, and leaves nothing open.
+func (a *app) run(ctx context.Context) error {
+	return errors.Join(supervise(ctx, a.log, a.parts), a.db.close())
+}
+
+// close gives up an app that never ran.
+func (a *app) close() error {
+	var errs []error
+	for _, s := range a.sockets {
+		errs = append(errs, s.Close())
+	}
+	return errors.Join(append(errs, a.db.close())...)
+}
+
+// wiring is what the parts of one process share while they are put together.
+type wiring struct {
+	*app
+	cfg      config.Config
+	roles    roles
+	policy   egress.Policy
+	registry *prometheus.Registry
+	metrics  *metrics.Metrics
+	store    *subscriptions.Store
+	desk     *dispatcher.Desk
+	alerts   *alert.Desk
+	intake   *intake.Intake
+	keys     *auth.Keys
+	// wake tells dispatchers of due work. It is known once it is known who dispatches, and called only after that.
+	wake func(shard int16)
+}
+
+// wire puts a process together: everything the configuration asks for, in the order in which it starts. It touches the
+// database (its schema, this process's node number, the days' partitions, the first key) and opens the sockets; nothing
+// runs yet. open opens the API's socket.
+func wire(
+	ctx context.Context, cfg config.Config, r roles, open func(context.Context) (net.Listener, error), log zerolog.Logger,
+) (_ *app, err error) {
+	db, err := openDatabase(ctx, cfg.Database)
+	if err != nil {
+		return nil, err
+	}
+	w := &wiring{app: &app{log: log, db: db}, cfg: cfg, roles: r}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, w.close())
+		}
+	}()
+	if err := upkeep.EnsurePartitions(ctx, db.pool, db.clock.Now()); err != nil {
+		log.Error().Err(err).Msg("partitions.failed") // history goes to the default partition, and everything else goes on
+	}
+	if err := w.share(ctx); err != nil {
+		return nil, err
+	}
+	if err := w.addMetrics(ctx); err != nil {
+		return nil, err
+	}
+	w.addClock()
+	if r.scheduler {
+		if err := w.addScheduler(); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case r.dispatcher:
+		w.addDispatcher()
+	case r.api:
+		w.addNotifier()
+	}
+	if r.api {
+		if err := w.addAPI(ctx, open); err != nil {
+			return nil, err
+		}
+	}
+	return w.app, nil
+}

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/postrider/postrider/dispatcher"
+	"github.com/postrider/postrider/internal/alert"
+	"github.com/postrider/postrider/internal/api"
+	"github.com/postrider/postrider/internal/egress"
+	"github.com/postrider/postrider/internal/upkeep"
+)
+
+const (
+	// clockEvery is how often the database's clock is read anew. Clocks drift by some milliseconds a minute at worst.
+	clockEvery = time.Minute
+	// settle is how long a part may take to stop that only has to finish what it is in the middle of.
+	settle = 10 * time.Second
+	// drainSlack is added to delivery.timeout: what a stop waits for deliveries on their way.
+	drainSlack = 5 * time.Second
+)
+
+func (w *wiring) add(parts ...part) { w.parts = append(w.parts, parts...) }
+
+// addMetrics serves /metrics on an address of its own, if there is one: to the last, for it tells of the stop as well.
+func (w *wiring) addMetrics(ctx context.Context) error {
+	if w.cfg.Metrics.Addr == "" {
+		return nil
+	}
+	l, err := listen(ctx, w.cfg.Metrics.Addr)
+	if err != nil {
+		return err
+	}
+	w.sockets = append(w.sockets, l)
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(w.registry, promhttp.HandlerOpts{}))
+	w.add(newServer(l, mux, w.log).part("the metrics' server", "metrics.listening", w.log))
+	return nil
+}
+
+// addClock keeps in step with the database's clock, which may be set, or become another machine's.
+func (w *wiring) addClock() {
+	w.add(part{name: "the clock", stop: settle, run: func(ctx context.Context) error {
+		tick := time.NewTicker(clockEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-tick.C:
+			}
+			if err := w.db.clock.Sync(ctx, w.db.pool); err != nil && ctx.Err() == nil {
+				w.log.Warn().Err(err).Msg("clock.failed")
+			}
+		}
+	}})
+}
+
+// addScheduler adds what keeps house. The clock is not among its jobs here: every process needs that one.
+func (w *wiring) addScheduler() error {
+	notices, err := alert.NewSender(w.cfg.Alerts.URLs, w.log, w.db.pool, w.db.clock.Now)
+	if err != nil {
+		return fmt.Errorf("use alerts.urls: %w", err)
+	}
+	u := upkeep.New(upkeep.Deps{
+		DB: w.db.pool, Now: w.db.clock.Now, Log: w.log, Metrics: w.metrics, Store: w.store, Desk: w.desk, Alerts: w.alerts,
+		Notices: notices, Keys: w.intake.DropExpiredKeys, UIDs: w.intake.DropOrphanUIDs,
+		KeepKeys: w.cfg.Retention.IdempotencyKeys, KeepEvents: w.cfg.Retention.Events,
+	})
+	w.add(part{name: "the scheduler", stop: 2 * settle, run: u.Run})
+	return nil
+}
+
+// addDispatcher adds what sends deliveries.
+func (w *wiring) addDispatcher() {
+	c := w.cfg.Delivery
+	client := egress.New(egress.Config{Policy: w.policy, ConnectTimeout: c.ConnectTimeout, ProxyURL: c.ProxyURL})
+	d := dispatcher.New(dispatcher.Config{
+		RetrySchedule: c.RetrySchedule, RetryJitter: c.RetryJitter, Timeout: c.Timeout, Lease: c.Lease,
+		MaxInFlight: c.MaxInFlight, MaxInFlightPerEndpoint: c.MaxInFlightPerEndpoint, ResponseBodyLimit: c.ResponseBodyLimit,
+		DisableAfter: c.DisableAfter, AlertAfterFailures: w.cfg.Alerts.AfterFailures, UserAgent: userAgent(),
+		Grace: c.Timeout + drainSlack,
+	}, dispatcher.Deps{
+		DB: w.db.pool, IDs: w.db.ids, Now: w.db.clock.Now, Doer: client, Store: w.store, Desk: w.desk, Metrics: w.metrics,
+		Log: w.log, WallTime: time.Now,
+	})
+	w.wake = d.Wake
+	// Its grace is for the requests on their way, and once more for what is recorded of them.
+	w.add(part{name: "the dispatcher", stop: 2*(c.Timeout+drainSlack) + settle, run: func(ctx context.Context) error {
+		defer client.CloseIdleConnections()
+		return d.Run(ctx)
+	}})
+	w.add(part{name: "the listener for wakes", stop: settle, run: func(ctx context.Context) error {
+		return d.Listen(ctx, w.cfg.Database.URL)
+	}})
+}
+
+// addNotifier tells the dispatchers, in other processes, of what this one accepts.
+func (w *wiring) addNotifier() {
+	n := dispatcher.NewNotifier(w.db.pool)
+	w.wake = n.Wake
+	w.add(part{name: "the notifier", stop: settle, run: func(ctx context.Context) error { n.Run(ctx); return nil }})
+}
+
+// addAPI adds what takes requests. It is the last to start and the first to stop: whoever is answered relies on the rest.
+func (w *wiring) addAPI(ctx context.Context, open func(context.Context) (net.Listener, error)) error {
+	deps := api.Deps{
+		Subscriptions: w.store, Intake: w.intake, Deliveries: w.desk, Alerts: w.alerts, Keys: w.keys, Wake: w.wake,
+		Ping: w.db.pool.Ping, Logger: w.log, MaxPayload: w.cfg.Events.MaxPayload, Version: buildVersion(),
+	}
+	if w.cfg.Metrics.Addr == "" {
+		deps.Metrics = w.registry
+	}
+	l, err := open(ctx)
+	if err != nil {
+		return err
+	}
+	w.sockets = append(w.sockets, l)
+	w.addr = l.Addr()
+	w.add(closing("the API keys", w.keys.Close), closing("the intake", w.intake.Close),
+		newServer(l, api.New(deps), w.log).part("the HTTP server", "listening", w.log))
+	return nil
+}
+
+// closing is a part that runs only while requests need it, and has to be closed when they no longer do.
+func closing(name string, finish func(context.Context) error) part {
+	return part{name: name, stop: settle + time.Second, run: func(ctx context.Context) error {
+		<-ctx.Done()
+		late, cancel := context.WithTimeout(context.Background(), settle)
+		defer cancel()
+		return finish(late)
+	}}
+}

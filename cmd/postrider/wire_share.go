@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/postrider/postrider/config"
+	"github.com/postrider/postrider/dispatcher"
+	"github.com/postrider/postrider/internal/alert"
+	"github.com/postrider/postrider/internal/auth"
+	"github.com/postrider/postrider/internal/egress"
+	"github.com/postrider/postrider/internal/intake"
+	"github.com/postrider/postrider/internal/metrics"
+	"github.com/postrider/postrider/internal/seal"
+	"github.com/postrider/postrider/subscriptions"
+)
+
+// share makes what more than one role stands on.
+func (w *wiring) share(ctx context.Context) error {
+	box, err := seal.New(sealKeys(w.cfg.Secrets))
+	if err != nil {
+		return fmt.Errorf("use secrets.keys: %w", err)
+	}
+	if w.policy, err = egressPolicy(w.cfg.Delivery); err != nil {
+		return err
+	}
+	db, now := w.db.pool, w.db.clock.Now
+	w.wake = func(int16) {}
+	wake := func(shard int16) { w.wake(shard) }
+	w.registry = prometheus.NewRegistry()
+	w.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	w.metrics = metrics.New(w.registry, metricLabels())
+	w.keys = auth.NewKeys(db, w.db.ids, now)
+	if err := w.keys.EnsureBootstrap(ctx, w.cfg.Bootstrap.AdminKey); err != nil {
+		return err
+	}
+	w.store = subscriptions.New(subscriptions.Deps{
+		DB: db, IDs: w.db.ids, Now: now, Box: box, CheckURL: w.policy.CheckURL, MaxTimeout: w.cfg.Delivery.MaxTimeout(),
+	})
+	w.desk = dispatcher.NewDesk(dispatcher.DeskDeps{DB: db, Now: now, Wake: wake})
+	w.alerts = alert.NewDesk(db, w.db.ids.Next, now)
+	w.intake = intake.New(intake.Deps{DB: db, IDs: w.db.ids, Now: now, MaxPayload: w.cfg.Events.MaxPayload, Wake: wake, Accepted: w.metrics.Accepted})
+	return nil
+}
+
+func metricLabels() metrics.Labels {
+	l := metrics.Labels{Version: buildVersion()}
+	for _, o := range dispatcher.Outcomes() {
+		l.Outcomes = append(l.Outcomes, o.String())
+	}
+	for _, s := range dispatcher.States() {
+		l.States = append(l.States, s.String())
+	}
+	return l
+}
+
+func sealKeys(s config.Secrets) [][]byte {
+	keys := make([][]byte, 0, len(s.Keys))
+	for _, k := range s.Keys {
+		keys = append(keys, k[:])
+	}
+	return keys
+}
+
+func egressPolicy(d config.Delivery) (egress.Policy, error) {
+	ranges := make([]string, 0, len(d.AllowPorts))
+	for _, r := range d.AllowPorts {
+		ranges = append(ranges, r.String())
+	}
+	ports, err := egress.ParsePorts(strings.Join(ranges, ","))
+	if err != nil {
+		return egress.Policy{}, fmt.Errorf("use delivery.allow_ports: %w", err)
+	}
+	return egress.Policy{
+		AllowHTTP: d.AllowHTTP, AllowNetworks: d.AllowNetworks, DenyNetworks: d.DenyNetworks, AllowPorts: ports,
+	}, nil
+}
