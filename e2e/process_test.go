@@ -1,0 +1,189 @@
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/postrider/postrider/internal/pgtest"
+)
+
+const (
+	adminKey  = "an-admin-key-for-the-end-to-end-tests"
+	sealKey   = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=" // 32 bytes
+	patience  = 30 * time.Second                               // for what should take a moment; only a failure waits it out
+	killGrace = 20 * time.Second
+)
+
+// process is `postrider serve` with its own database and a schedule in tenths of seconds.
+type process struct {
+	t   *testing.T
+	cmd *exec.Cmd
+	url string // of the API
+
+	mu   sync.Mutex
+	log  bytes.Buffer
+	done chan error
+}
+
+// settings are environment variables without their prefix, over the tests' own.
+type settings map[string]string
+
+// serve starts a process on the test's database and waits until it takes requests.
+func serve(t *testing.T, over settings) *process {
+	t.Helper()
+	p := start(t, over)
+	p.t.Cleanup(p.stop)
+	return p
+}
+
+func start(t *testing.T, over settings) *process {
+	t.Helper()
+	env := settings{
+		"DATABASE_MIGRATE_ON_START": "true",
+		"HTTP_ADDR":                 "127.0.0.1:0",
+		"SECRETS_KEYS":              sealKey,
+		"BOOTSTRAP_ADMIN_KEY":       adminKey,
+		"DELIVERY_ALLOW_HTTP":       "true",
+		"DELIVERY_ALLOW_NETWORKS":   "127.0.0.0/8,::1/128",
+		"DELIVERY_RETRY_SCHEDULE":   "100ms,100ms,100ms,100ms,100ms",
+		"DELIVERY_TIMEOUT":          "2s",
+		"DELIVERY_CONNECT_TIMEOUT":  "1s",
+		"DELIVERY_LEASE":            "4s",
+	}
+	maps.Copy(env, over)
+	if env["DATABASE_URL"] == "" {
+		env["DATABASE_URL"] = pgtest.URL(t)
+	}
+	p := &process{t: t, done: make(chan error, 1)}
+	p.cmd = exec.Command(program, "serve")
+	p.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir()}
+	for key, value := range env {
+		p.cmd.Env = append(p.cmd.Env, "POSTRIDER_"+key+"="+value)
+	}
+	out, err := p.cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	listening := make(chan string, 1)
+	go p.follow(out, listening)
+	select {
+	case addr := <-listening:
+		p.url = "http://" + addr
+	case err := <-p.done:
+		t.Fatalf("serve ended: %v\n%s", err, p.logged())
+	case <-time.After(patience):
+		p.kill()
+		t.Fatalf("serve does not listen\n%s", p.logged())
+	}
+	return p
+}
+
+// follow keeps the log, and tells the address from its line.
+func (p *process) follow(out io.Reader, listening chan<- string) {
+	lines := bufio.NewScanner(out)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		p.mu.Lock()
+		p.log.Write(lines.Bytes())
+		p.log.WriteByte('\n')
+		p.mu.Unlock()
+		var line struct{ Addr, Message string }
+		if json.Unmarshal(lines.Bytes(), &line) == nil && line.Message == "listening" {
+			select {
+			case listening <- line.Addr:
+			default:
+			}
+		}
+	}
+	p.done <- p.cmd.Wait()
+}
+
+func (p *process) logged() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.log.String()
+}
+
+// kill is kill -9, and waits until the process is gone.
+func (p *process) kill() {
+	_ = p.cmd.Process.Signal(syscall.SIGKILL)
+	<-p.done
+	p.done <- nil
+}
+
+// stop ends the process as an operator does. One that is dead already is fine; one that does not end is a failure.
+func (p *process) stop() {
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case err := <-p.done:
+		if err != nil {
+			p.t.Errorf("serve ended with %v\n%s", err, p.logged())
+		}
+		p.done <- nil
+	case <-time.After(killGrace):
+		_ = p.cmd.Process.Signal(syscall.SIGQUIT)
+		<-p.done
+		p.t.Errorf("serve did not stop on SIGTERM\n%s", p.logged())
+	}
+	if p.t.Failed() {
+		p.t.Logf("log of the process:\n%s", p.logged())
+	}
+}
+
+// command runs the program and gives its exit code; what it says goes to the test's log.
+func command(t *testing.T, env settings, args ...string) (code int) {
+	t.Helper()
+	cmd := exec.Command(program, args...)
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir()}
+	for key, value := range env {
+		cmd.Env = append(cmd.Env, "POSTRIDER_"+key+"="+value)
+	}
+	var said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &said, &said
+	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
+		t.Fatal(err)
+	}
+	t.Logf("%s: %s", strings.Join(args, " "), strings.TrimSpace(said.String()))
+	return cmd.ProcessState.ExitCode()
+}
+
+// eventually waits until ok says "", which is the last reason why not.
+func eventually(t *testing.T, ok func() string) {
+	t.Helper()
+	deadline := time.After(patience)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		why := ok()
+		if why == "" {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatal(why)
+		}
+	}
+}
+
+func sprint(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	return string(b)
+}
