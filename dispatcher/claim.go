@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/postrider/postrider/internal/fault"
 	"github.com/postrider/postrider/internal/id"
 	"github.com/postrider/postrider/internal/pg"
 )
@@ -69,8 +70,29 @@ SELECT l.id, l.tenant_id, l.event_id, l.endpoint_id, l.attempts, l.failures, l.r
          FROM events e WHERE e.shard = @shard AND e.id = l.event_id LIMIT 1) e ON true
  ORDER BY l.next_retry_at`
 
-// claim takes leases in several buckets, one statement each, in one round trip.
+// claim takes leases in several buckets, in one round trip. What the database refuses in one bucket (a row that it cannot
+// read, say) costs that bucket and not the others: then each is asked alone.
 func (d *Dispatcher) claim(ctx context.Context, wishes map[int16][]wish) ([]claimed, error) {
+	got, err := d.claimBatch(ctx, wishes)
+	if err == nil || len(wishes) == 1 || fault.Is(err, fault.Unavailable) || ctx.Err() != nil {
+		return got, err
+	}
+	var failed error
+	for shard, list := range wishes {
+		some, err := d.claimBatch(ctx, map[int16][]wish{shard: list})
+		if err != nil {
+			failed = err
+			d.log.Error().Err(err).Int16("bucket", shard).Msg("claim.bucket_failed")
+		}
+		got = append(got, some...)
+	}
+	if len(got) > 0 {
+		return got, nil
+	}
+	return nil, failed
+}
+
+func (d *Dispatcher) claimBatch(ctx context.Context, wishes map[int16][]wish) ([]claimed, error) {
 	now := d.deps.Now()
 	batch := &pgx.Batch{}
 	var out []claimed

@@ -22,8 +22,8 @@ import (
 // would have the planner walk all that is in flight in the bucket, by deliveries_leased, for each result.
 const recordSQL = `
 WITH r AS MATERIALIZED (
-    SELECT * FROM unnest(@ids::bigint[], @owners::bigint[], @claims::smallint[], @finals::text[], @reasons::text[],
-        @nexts::timestamptz[], @attempts::smallint[], @failures::smallint[], @rescues::smallint[], @outcomes::text[],
+    SELECT * FROM unnest(@ids::bigint[], @owners::bigint[], @claims::integer[], @finals::text[], @reasons::text[],
+        @nexts::timestamptz[], @attempts::integer[], @failures::integer[], @rescues::integer[], @outcomes::text[],
         @statuses::smallint[])
       AS r(id, owner, claim, final, reason, next_at, attempts, failures, rescues, outcome, status)
 ), finished AS (
@@ -56,7 +56,7 @@ WITH r AS MATERIALIZED (
            h.dns, h.connect, h.tls, h.first_byte, h.total, h.address, h.agent, h.signature, h.error, h.headers, h.body,
            h.truncated
       FROM unnest(@a_ids::bigint[], @a_deliveries::bigint[], @a_endpoints::bigint[], @a_signed::bigint[],
-        @a_versions::integer[], @a_numbers::smallint[], @a_statuses::smallint[], @a_outcomes::text[], @a_dns::integer[],
+        @a_versions::integer[], @a_numbers::integer[], @a_statuses::smallint[], @a_outcomes::text[], @a_dns::integer[],
         @a_connect::integer[], @a_tls::integer[], @a_first::integer[], @a_total::integer[], @a_addresses::text[],
         @a_agents::text[], @a_signatures::text[], @a_errors::text[], @a_headers::bytea[], @a_bodies::bytea[],
         @a_truncated::boolean[], @a_made::boolean[])

@@ -36,7 +36,7 @@ func recordArgs(shard int16, results []result, now time.Time) pgx.StrictNamedArg
 // stateColumns are what becomes of each delivery.
 type stateColumns struct {
 	ids, owners                         []int64
-	claims, attempts, failures, rescues []int16
+	claims, attempts, failures, rescues []int32
 	finals, reasons, outcomes           []*string
 	nexts                               []*time.Time
 	statuses                            []*int16
@@ -45,14 +45,14 @@ type stateColumns struct {
 func (s *stateColumns) add(r result) {
 	s.ids = append(s.ids, r.claimed.ID)
 	s.owners = append(s.owners, r.owner)
-	s.claims = append(s.claims, int16(r.claimed.Attempts)) //nolint:gosec // came from a smallint
+	s.claims = append(s.claims, int32(r.claimed.Attempts)) //nolint:gosec // came from an integer
 	attempts := r.claimed.Attempts
 	if r.noAttempt {
 		attempts-- // nothing went out: the number is free again
 	}
-	s.attempts = append(s.attempts, int16(attempts)) //nolint:gosec // came from a smallint
-	s.failures = append(s.failures, small(r.decision.Failures))
-	s.rescues = append(s.rescues, small(r.decision.Rescues))
+	s.attempts = append(s.attempts, int32(attempts))            //nolint:gosec // came from an integer
+	s.failures = append(s.failures, int32(r.decision.Failures)) //nolint:gosec // bounded by the schedule
+	s.rescues = append(s.rescues, int32(r.decision.Rescues))    //nolint:gosec // bounded by maxRescues
 	var outcome *string
 	if !r.noAttempt {
 		outcome = text(r.outcome.String())
@@ -74,7 +74,7 @@ func (s *stateColumns) add(r result) {
 type attemptColumns struct {
 	ids, deliveries, endpoints, signed    []int64
 	versions                              []int32
-	numbers                               []int16
+	numbers                               []int32
 	statuses                              []*int16
 	outcomes                              []string
 	dns, connect, tls, first, total       []*int32
@@ -89,7 +89,7 @@ func (a *attemptColumns) add(r result) {
 	a.endpoints = append(a.endpoints, r.claimed.EndpointID)
 	a.signed = append(a.signed, r.signedAt)
 	a.versions = append(a.versions, int32(r.version))        //nolint:gosec // came from an integer
-	a.numbers = append(a.numbers, int16(r.claimed.Attempts)) //nolint:gosec // came from a smallint
+	a.numbers = append(a.numbers, int32(r.claimed.Attempts)) //nolint:gosec // came from an integer
 	a.statuses = append(a.statuses, status(r.answer.status))
 	a.outcomes = append(a.outcomes, r.outcome.String())
 	t := r.answer.timings
@@ -131,11 +131,9 @@ func status(n int) *int16 {
 	if n == 0 {
 		return nil
 	}
-	s := small(n)
+	s := int16(min(n, math.MaxInt16)) //nolint:gosec // bounded just here
 	return &s
 }
-
-func small(n int) int16 { return int16(min(n, math.MaxInt16)) } //nolint:gosec // bounded just here
 
 // micros is a duration in microseconds, at least one; nil for a stage that did not happen.
 func micros(d time.Duration) *int32 {

@@ -167,9 +167,9 @@ CREATE TABLE deliveries (
     event_id      bigint         NOT NULL,
     endpoint_id   bigint         NOT NULL,
     state         delivery_state NOT NULL,
-    attempts      smallint       NOT NULL DEFAULT 0, -- made over its whole life; the number of the last one
-    failures      smallint       NOT NULL DEFAULT 0, -- failed ones since it was last started by hand: its place in the schedule
-    rescues       smallint       NOT NULL DEFAULT 0, -- attempts whose process died since then
+    attempts      integer        NOT NULL DEFAULT 0, -- made over its whole life; the number of the last one
+    failures      integer        NOT NULL DEFAULT 0, -- failed ones since it was last started by hand: its place in the schedule
+    rescues       integer        NOT NULL DEFAULT 0, -- attempts whose process died since then
     next_retry_at timestamptz    NOT NULL,           -- due from then on; in flight: what it was when claimed
     lease_owner   bigint,                            -- the dispatcher that has it
     leased_until  timestamptz,
@@ -199,7 +199,7 @@ CREATE TABLE deliveries_finished (
     event_id     bigint         NOT NULL,
     endpoint_id  bigint         NOT NULL,
     state        delivery_state NOT NULL,
-    attempts     smallint       NOT NULL,
+    attempts     integer        NOT NULL,
     reason       text,
     last_outcome outcome,
     last_status  smallint,
@@ -223,7 +223,7 @@ CREATE TABLE attempts (
     endpoint_id        bigint   NOT NULL,
     webhook_timestamp  bigint   NOT NULL, -- unix seconds, as signed
     endpoint_version   integer  NOT NULL,
-    attempt            smallint NOT NULL CHECK (attempt > 0),
+    attempt            integer  NOT NULL CHECK (attempt > 0),
     status             smallint,
     outcome            outcome  NOT NULL,
     dns_us             integer,           -- microseconds; null: the stage did not happen (a kept-alive connection)

@@ -96,7 +96,7 @@ func TestImpossibleRowsAreRefused(t *testing.T) {
 		{"deliveries", waiting.with(row{"failures": -1}), "deliveries_counts"},
 		{"deliveries", waiting.with(row{"rescues": -1}), "deliveries_counts"},
 		{"deliveries", waiting.with(row{"attempts": -1}), "deliveries_counts"},
-		{"deliveries", waiting.with(row{"attempts": 32768}), outOfBounds},
+		{"deliveries", waiting.with(row{"attempts": 1 << 31}), outOfBounds},
 		{"deliveries", waiting.with(row{"next_retry_at": nil}), notNull},
 		{"deliveries", waiting.with(row{"last_outcome": "fine"}), noValue},
 
