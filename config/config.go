@@ -33,7 +33,7 @@ type Config struct {
 	keyFileFault *Fault            // why they could not be: only a command that needs the keys minds
 }
 
-// HTTP is where the API, the console and the health checks are served.
+// HTTP is where the API, its reference and the health checks are served.
 type HTTP struct {
 	Addr string // host:port; an empty host is every address, port 0 any free port
 }

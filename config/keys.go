@@ -60,7 +60,7 @@ func entry[T any](name, def, usage string, k kind[T], at func(*Config) *T, check
 // keys is every key there is, in the order of the example file. Flags, environment variables, defaults, the file's
 // check for unknown keys, validation and printing all follow from it.
 var keys = []key{
-	entry("http.addr", "127.0.0.1:8080", "host:port of the API, the console and the health checks; no host means every address",
+	entry("http.addr", "127.0.0.1:8080", "host:port of the API, its reference (/docs) and the health checks; no host means every address",
 		textKind("address"), func(c *Config) *string { return &c.HTTP.Addr }, checkAddr),
 	entry("metrics.addr", "", "host:port of /metrics alone; none means on http.addr",
 		textKind("address"), func(c *Config) *string { return &c.Metrics.Addr }, optional(checkAddr)),

@@ -69,7 +69,7 @@ func (a *aftermath) add(r result, afterFailures int) {
 	endpoint := r.claimed.EndpointID
 	h := a.health[endpoint]
 	if h == nil {
-		h = &subscriptions.Health{Endpoint: endpoint, Version: r.version}
+		h = &subscriptions.Health{Endpoint: endpoint}
 		a.health[endpoint] = h
 		a.order = append(a.order, endpoint)
 	}
@@ -86,13 +86,16 @@ func (a *aftermath) add(r result, afterFailures int) {
 		h.Failures++
 		h.LastError = *text(explain(r.outcome, r.answer))
 	}
-	h.Version = max(h.Version, r.version)
 	switch r.decision.Endpoint {
 	case EndpointDead:
-		h.Status, h.StatusReason = subscriptions.Dead, r.decision.EndpointReason
+		h.Status, h.StatusReason, h.Version = subscriptions.Dead, r.decision.EndpointReason, r.target.Version
 	case EndpointDisabled:
 		if h.Status != subscriptions.Dead {
-			h.Status, h.StatusReason = subscriptions.Disabled, r.decision.EndpointReason
+			h.Status, h.StatusReason, h.Version = subscriptions.Disabled, r.decision.EndpointReason, r.target.Version
+			h.FailingSince = nil
+			if r.decision.EndpointReason == disabledFailing {
+				h.FailingSince = r.target.FailingSince // if a success has come since, the endpoint stays on
+			}
 		}
 	case EndpointStays:
 	}

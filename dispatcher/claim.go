@@ -26,11 +26,12 @@ type claimed struct {
 	Attempts    int // the number of the attempt that the claim is for
 	Failures    int
 	Rescues     int
-	DueAt       time.Time
 	EventType   *string // nil: the event is gone, which makes the delivery unsendable
 	ContentType *string
 	Size        *int
 	Payload     []byte // nil when Size is above inlinePayload
+
+	leaseEnds time.Time // by this process's monotonic clock
 }
 
 func (c claimed) delivery() id.ID { return id.ID{Shard: c.Shard, N: c.ID} }
@@ -60,21 +61,20 @@ WITH due AS MATERIALIZED (
 ), leased AS (
     UPDATE deliveries d SET state = 'in_flight', attempts = d.attempts + 1, lease_owner = @owner, leased_until = @until
      WHERE d.shard = @shard AND d.id = ANY (ARRAY(SELECT due.id FROM due))
-    RETURNING d.id, d.tenant_id, d.event_id, d.endpoint_id, d.attempts, d.failures, d.rescues, d.next_retry_at
+    RETURNING d.id, d.tenant_id, d.event_id, d.endpoint_id, d.attempts, d.failures, d.rescues
 )
-SELECT l.id, l.tenant_id, l.event_id, l.endpoint_id, l.attempts, l.failures, l.rescues, l.next_retry_at AS due_at,
+SELECT l.id, l.tenant_id, l.event_id, l.endpoint_id, l.attempts, l.failures, l.rescues,
        e.type AS event_type, e.content_type, e.size, e.payload
   FROM leased l LEFT JOIN LATERAL (
        SELECT e.type, e.content_type, octet_length(e.payload) AS size,
               CASE WHEN octet_length(e.payload) <= @inline THEN e.payload END AS payload
-         FROM events e WHERE e.shard = @shard AND e.id = l.event_id LIMIT 1) e ON true
- ORDER BY l.next_retry_at`
+         FROM events e WHERE e.shard = @shard AND e.id = l.event_id LIMIT 1) e ON true`
 
 // claim takes leases in several buckets, in one round trip. What the database refuses in one bucket (a row that it cannot
 // read, say) costs that bucket and not the others: then each is asked alone.
 func (d *Dispatcher) claim(ctx context.Context, wishes map[int16][]wish) ([]claimed, error) {
 	got, err := d.claimBatch(ctx, wishes)
-	if err == nil || len(wishes) == 1 || fault.Is(err, fault.Unavailable) || ctx.Err() != nil {
+	if err == nil || fault.Is(err, fault.Unavailable) || ctx.Err() != nil {
 		return got, err
 	}
 	var failed error
@@ -82,7 +82,7 @@ func (d *Dispatcher) claim(ctx context.Context, wishes map[int16][]wish) ([]clai
 		some, err := d.claimBatch(ctx, map[int16][]wish{shard: list})
 		if err != nil {
 			failed = err
-			d.log.Error().Err(err).Int16("bucket", shard).Msg("claim.bucket_failed")
+			d.sicken(shard, err)
 		}
 		got = append(got, some...)
 	}
@@ -93,6 +93,8 @@ func (d *Dispatcher) claim(ctx context.Context, wishes map[int16][]wish) ([]clai
 }
 
 func (d *Dispatcher) claimBatch(ctx context.Context, wishes map[int16][]wish) ([]claimed, error) {
+	ctx, cancel := context.WithTimeout(ctx, dbPatience)
+	defer cancel()
 	now := d.deps.Now()
 	batch := &pgx.Batch{}
 	var out []claimed
@@ -122,7 +124,7 @@ func (d *Dispatcher) claimBatch(ctx context.Context, wishes map[int16][]wish) ([
 // scanClaimed reads a row by position: it is the hottest read there is, and reading by name costs a look-up a column.
 func scanClaimed(row pgx.CollectableRow) (claimed, error) {
 	var c claimed
-	err := row.Scan(&c.ID, &c.TenantID, &c.EventID, &c.EndpointID, &c.Attempts, &c.Failures, &c.Rescues, &c.DueAt,
+	err := row.Scan(&c.ID, &c.TenantID, &c.EventID, &c.EndpointID, &c.Attempts, &c.Failures, &c.Rescues,
 		&c.EventType, &c.ContentType, &c.Size, &c.Payload)
 	return c, err //nolint:wrapcheck // wrapped by claim
 }

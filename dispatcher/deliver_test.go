@@ -34,12 +34,12 @@ func TestDueDeliveryIsPostedSignedAndRecorded(t *testing.T) {
 	if string(body) != payload || seen.ContentLength != int64(len(payload)) {
 		t.Errorf("body %q of length %d", body, seen.ContentLength)
 	}
-	secrets, err := w.store.Targets(t.Context(), endpoint.Shard, []int64{endpoint.N})
+	secrets, err := w.store.Targets(t.Context(), []id.ID{endpoint})
 	if err != nil {
 		t.Fatal(err)
 	}
 	get := func(name string) string { return strings.Join(seen.Header[name], ",") }
-	secret := secrets[endpoint.N].Secrets[0].Reveal()
+	secret := secrets[endpoint].Secrets[0].Reveal()
 	if err := signer.Verify(signer.Standard, "", secret, get, body, time.Now(), 5*time.Minute); err != nil {
 		t.Errorf("signature: %v", err)
 	}
@@ -164,7 +164,7 @@ func TestReceiverMaySwitchItselfOffAndWhatIsHeldGoesOnAfterwards(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.d.targets.forget(laneKey{endpoint.Shard, endpoint.N})
+	w.d.targets.forget(endpoint)
 	w.round(w.d)
 	if got := w.get(held); got.State != StateSucceeded {
 		t.Errorf("after enabling: %+v", got)
@@ -193,6 +193,112 @@ func TestEndpointsCapAndRoundsShareTheRoom(t *testing.T) {
 	w.settle(w.d)
 	if n := w.count(`SELECT count(*) FROM deliveries_finished WHERE state = 'succeeded'`); n != 11 {
 		t.Errorf("%d succeeded", n)
+	}
+}
+
+// An endpoint's own max_in_flight holds from the first claim on, below and above the default.
+func TestEndpointsOwnCapHolds(t *testing.T) {
+	t.Parallel()
+	g := newGate()
+	w := newWorld(t, g.Do)
+	for _, limit := range []int{1, 15} {
+		e, _, err := w.store.CreateEndpoint(t.Context(), w.tenant, subscriptions.NewEndpoint{
+			URL: "https://receiver.test/hook", MaxInFlight: &limit,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 20 {
+			w.enqueue(e.ID, `{}`)
+		}
+	}
+	for range 3 {
+		if _, err := w.d.claimOnce(t.Context(), t.Context(), allShards); err != nil {
+			t.Fatal(err)
+		}
+		w.d.targets.known = map[id.ID]knownTarget{} // as a poll's sweep leaves it
+	}
+	if n := w.count(`SELECT count(*) FROM deliveries WHERE state = 'in_flight'`); n != 16 {
+		t.Errorf("%d are in flight, the caps are 1 and 15", n)
+	}
+	for range 16 {
+		<-g.arrived
+		g.answer <- 200
+	}
+	w.settle(w.d)
+}
+
+// With a wrong key in secrets.keys nothing is sent and nothing is lost: the deliveries wait for the right one.
+func TestEndpointWhoseSecretDoesNotOpenWaits(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, always(200))
+	endpoint := w.endpoint()
+	delivery := w.enqueue(endpoint, `{}`)
+	if _, err := w.db.Exec(t.Context(), `UPDATE endpoint_secrets SET key_id = 'another'`); err != nil {
+		t.Fatal(err)
+	}
+	if n := w.round(w.d); n != 0 {
+		t.Errorf("claimed %d", n)
+	}
+	if got := w.get(delivery); got.State != Pending || got.Attempts != 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// A payload that waited for memory is sent to where its endpoint is now, or not at all.
+func TestTargetIsLookedAtAgainAfterAWait(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, always(200))
+	endpoint := w.endpoint()
+	delivery := w.enqueue(endpoint, `"`+strings.Repeat("x", 2*inlinePayload)+`"`)
+	if err := w.d.memory.Acquire(t.Context(), largePayloads); err != nil {
+		t.Fatal(err)
+	}
+	known, err := w.d.targets.fresh(t.Context(), []id.ID{endpoint})
+	if err != nil {
+		t.Fatal(err)
+	}
+	disabled := subscriptions.Disabled
+	_, err = w.store.UpdateEndpoint(t.Context(), w.tenant, id.Endpoint.Format(endpoint), "", subscriptions.EndpointPatch{Status: &disabled})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := w.d.claim(t.Context(), map[int16][]wish{endpoint.Shard: {{endpoint.N, 1}}})
+	if err != nil || len(got) != 1 {
+		t.Fatal(got, err)
+	}
+	got[0].leaseEnds = time.Now().Add(time.Hour)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		w.d.slots.TryAcquire(1)
+		w.d.deliver(t.Context(), got[0], known[endpoint], time.Now().Add(-2*targetsMaxAge))
+	}()
+	w.d.targets.forget(endpoint)
+	w.d.memory.Release(largePayloads)
+	<-done
+	w.settle(w.d)
+	if got := w.get(delivery); got.State != Held || got.Attempts != 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// No memory in time for the lease: the delivery goes back, and nothing is counted.
+func TestPayloadThatFindsNoMemoryGoesBack(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, always(200))
+	endpoint := w.endpoint()
+	delivery := w.enqueue(endpoint, `"`+strings.Repeat("x", 2*inlinePayload)+`"`)
+	if err := w.d.memory.Acquire(t.Context(), largePayloads); err != nil {
+		t.Fatal(err)
+	}
+	w.d.cfg.Lease = 0 // over before it began
+	w.round(w.d)
+	if got := w.get(delivery); got.State != Pending || got.Attempts != 0 {
+		t.Errorf("%+v", got)
+	}
+	if n := w.count(`SELECT count(*) FROM attempts`); n != 0 {
+		t.Errorf("%d attempts", n)
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/postrider/postrider/internal/fault"
+	"github.com/postrider/postrider/internal/id"
 	"github.com/postrider/postrider/internal/pg"
 )
 
@@ -25,15 +27,32 @@ WITH RECURSIVE e AS (
 )
 SELECT endpoint_id, next_retry_at FROM e`
 
-// discover looks through buckets, one statement each in one round trip, and notes in lanes what it finds.
+// discover looks through buckets, in one round trip, and notes in lanes what it finds. One that the database refuses to
+// look through costs itself alone.
 func (d *Dispatcher) discover(ctx context.Context, shards []int16) error {
+	err := d.discoverBatch(ctx, shards)
+	if err == nil || fault.Is(err, fault.Unavailable) || ctx.Err() != nil {
+		return err
+	}
+	for _, shard := range shards {
+		if err := d.discoverBatch(ctx, []int16{shard}); err != nil {
+			d.sicken(shard, err)
+		}
+	}
+	return nil
+}
+
+func (d *Dispatcher) discoverBatch(ctx context.Context, shards []int16) error {
 	batch := &pgx.Batch{}
 	for _, shard := range shards {
+		if d.sick(shard) {
+			continue
+		}
 		batch.Queue(discoverSQL, pgx.StrictNamedArgs{"shard": shard}).Query(func(rows pgx.Rows) error {
-			var endpoint int64
+			endpoint := id.ID{Shard: shard}
 			var due time.Time
-			_, err := pgx.ForEachRow(rows, []any{&endpoint, &due}, func() error {
-				d.lanes.note(laneKey{shard, endpoint}, due)
+			_, err := pgx.ForEachRow(rows, []any{&endpoint.N, &due}, func() error {
+				d.lanes.note(endpoint, due)
 				return nil
 			})
 			return err //nolint:wrapcheck // wrapped below, once for all buckets

@@ -66,36 +66,41 @@ type Dispatcher struct {
 	log   zerolog.Logger
 	owner int64 // names this process's leases; never used again by another
 
-	lanes   *lanes
-	targets *targets
-	woken   wakes
-	results chan result         // to the recorder; as deep as may be in flight, so that no sender ever waits
-	slots   *semaphore.Weighted // in flight: claimed and not recorded
-	memory  *semaphore.Weighted // bytes of large payloads held at once
-	closing sync.Map            // laneKey of endpoints whose deliveries are just being cancelled
-	senders sync.WaitGroup      // deliveries in flight
-	tasks   sync.WaitGroup      // cancellations on their way
+	lanes      *lanes
+	targets    *targets
+	woken      wakes
+	results    chan result           // to the recorder
+	slots      *semaphore.Weighted   // in flight: claimed and not recorded
+	memory     *semaphore.Weighted   // bytes of large payloads held at once
+	sickUntil  [id.Buckets]time.Time // buckets left alone for a while; only the claim loop looks
+	closing    sync.Map              // id.ID of endpoints whose deliveries are just being cancelled
+	complained sync.Map              // id.ID to time.Time
+	senders    sync.WaitGroup        // deliveries in flight
+	tasks      sync.WaitGroup        // cancellations on their way
+	beside     context.Context       //nolint:containedctx // of tasks, which belong to no call
+	stopBeside context.CancelFunc
 }
 
-// largePayloads bounds the memory for payloads too large to come with a claim.
-const largePayloads = 64 << 20
+// largePayloads bounds the memory, in bytes, for payloads too large to come with a claim.
+const largePayloads = 128 << 20
 
 // New makes a dispatcher.
 func New(cfg Config, deps Deps) *Dispatcher {
-	return &Dispatcher{
+	d := &Dispatcher{
 		cfg: cfg, deps: deps, log: deps.Log, owner: deps.IDs.Next(),
-		lanes: newLanes(), targets: &targets{load: deps.Store.Targets, known: map[laneKey]knownTarget{}},
+		lanes: newLanes(), targets: &targets{load: deps.Store.Targets, known: map[id.ID]knownTarget{}},
 		woken: newWakes(), results: make(chan result, cfg.MaxInFlight+rescueBatch),
 		slots:  semaphore.NewWeighted(int64(cfg.MaxInFlight)),
 		memory: semaphore.NewWeighted(largePayloads),
 	}
+	d.beside, d.stopBeside = context.WithCancel(context.Background())
+	return d
 }
 
 // result is one attempt with what was decided about it, on its way to the record.
 type result struct {
 	claimed  claimed
 	owner    int64 // of the lease it ran under
-	version  int   // of the endpoint
 	target   subscriptions.Target
 	outcome  Outcome
 	answer   answer
@@ -115,15 +120,19 @@ type result struct {
 func (r result) deliveryID() string { return id.Delivery.Format(r.claimed.delivery()) }
 
 // deliver takes one claimed delivery through its stages. ctx is the work's: it ends when a stop has waited long enough,
-// and an attempt that it interrupts costs the delivery nothing.
-func (d *Dispatcher) deliver(ctx context.Context, c claimed, target subscriptions.Target) {
-	r := result{claimed: c, owner: d.owner, target: target, version: target.Version, ownSlot: true}
-	payload, release, err := d.payload(ctx, c)
+// and an attempt that it interrupts costs the delivery nothing. read is when the target was looked at.
+func (d *Dispatcher) deliver(ctx context.Context, c claimed, target subscriptions.Target, read time.Time) {
+	r := result{claimed: c, owner: d.owner, target: target, ownSlot: true}
+	payload, release, err := d.payload(ctx, c, target)
 	if err != nil {
 		d.finish(d.putBack(ctx, r, err))
 		return
 	}
 	defer release()
+	if r.target, err = d.stillThere(ctx, r.target, read); err != nil {
+		d.finish(d.putBack(ctx, r, err))
+		return
+	}
 
 	headers, err := d.sign(&r, payload)
 	if err != nil {
@@ -131,7 +140,7 @@ func (d *Dispatcher) deliver(ctx context.Context, c claimed, target subscription
 		return
 	}
 	r.attemptID = d.deps.IDs.Next()
-	r.answer = d.send(ctx, target.URL, headers, payload, d.timeout(target))
+	r.answer = d.send(ctx, r.target.URL, headers, payload, d.timeout(r.target))
 	if r.answer.err != nil && ctx.Err() != nil {
 		d.finish(interrupted(r, d.deps.Now()))
 		return
@@ -142,11 +151,25 @@ func (d *Dispatcher) deliver(ctx context.Context, c claimed, target subscription
 	d.finish(r)
 }
 
+// stillThere gives the target as it is now, if it was read more than a second ago: a large payload may have waited for
+// memory meanwhile. It is an error if nothing may be sent to it any more.
+func (d *Dispatcher) stillThere(ctx context.Context, t subscriptions.Target, read time.Time) (subscriptions.Target, error) {
+	if time.Since(read) < targetsMaxAge {
+		return t, nil
+	}
+	fresh, err := d.targets.fresh(ctx, []id.ID{t.Endpoint})
+	if err != nil {
+		return t, err
+	}
+	again, there := fresh[t.Endpoint]
+	if !d.mayReceive(t.Endpoint, again, there) {
+		return again, errClosed
+	}
+	return again, nil
+}
+
 // sign makes the attempt's headers with a timestamp of this very moment.
 func (d *Dispatcher) sign(r *result, payload []byte) ([]signer.Header, error) {
-	if r.target.Err != nil {
-		return nil, r.target.Err
-	}
 	c, now := r.claimed, d.deps.WallTime()
 	if c.EventType == nil || c.ContentType == nil {
 		return nil, errNoEvent
@@ -188,12 +211,14 @@ func (d *Dispatcher) timeout(t subscriptions.Target) time.Duration {
 	return d.cfg.Timeout
 }
 
-// payload gives the body to send: what came with the claim, or, for a large one, what is read now, when there is
-// memory for it.
-func (d *Dispatcher) payload(ctx context.Context, c claimed) (body []byte, release func(), err error) {
+// payload gives the body to send: what came with the claim, or, for a large one, what is read now, when there is memory
+// for it. It waits for that no longer than the lease leaves time for the attempt itself.
+func (d *Dispatcher) payload(ctx context.Context, c claimed, t subscriptions.Target) (body []byte, release func(), err error) {
 	if c.Size == nil || *c.Size <= inlinePayload {
 		return c.Payload, func() {}, nil
 	}
+	ctx, cancel := context.WithDeadline(ctx, c.leaseEnds.Add(-d.timeout(t)-d.cfg.Lease/8))
+	defer cancel()
 	weight := min(int64(*c.Size), largePayloads)
 	if err := d.memory.Acquire(ctx, weight); err != nil {
 		return nil, nil, err //nolint:wrapcheck // the context's
@@ -208,6 +233,6 @@ func (d *Dispatcher) payload(ctx context.Context, c claimed) (body []byte, relea
 
 // finish frees the endpoint's slot and hands the result to the recorder. The slot in d.slots goes when it is recorded.
 func (d *Dispatcher) finish(r result) {
-	d.lanes.sent(laneKey{r.claimed.Shard, r.claimed.EndpointID})
+	d.lanes.sent(r.claimed.endpoint())
 	d.results <- r
 }

@@ -102,6 +102,51 @@ func TestTwoRescuersMakeOneRescue(t *testing.T) {
 	}
 }
 
+// After a database that was away for longer than a lease, a rescue may find a lease of our own whose result waits to be
+// recorded: what was made here counts.
+func TestMadeResultGoesBeforeTheRescueOfTheSame(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, always(200))
+	delivery := w.enqueue(w.endpoint(), `{}`)
+	if _, err := w.d.claimOnce(t.Context(), t.Context(), allShards); err != nil {
+		t.Fatal(err)
+	}
+	w.d.senders.Wait()
+	w.advance(2 * time.Minute)
+	if n, err := w.d.rescue(t.Context()); err != nil || n != 1 {
+		t.Fatal(n, err)
+	}
+	w.settle(w.d)
+	if got := w.get(delivery); got.State != StateSucceeded {
+		t.Errorf("%+v", got)
+	}
+	if n := w.count(`SELECT count(*) FROM attempts`); n != 1 {
+		t.Errorf("history has %d attempts", n)
+	}
+}
+
+// A commit whose answer did not come back is flushed again: nothing happens twice.
+func TestRecordingTwiceIsRecordingOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, always(410))
+	w.enqueue(w.endpoint(), `{}`)
+	if _, err := w.d.claimOnce(t.Context(), t.Context(), allShards); err != nil {
+		t.Fatal(err)
+	}
+	w.d.senders.Wait()
+	results := []result{<-w.d.results}
+	for _, want := range []int{1, 0} {
+		won, err := w.d.record(t.Context(), results)
+		if err != nil || len(won) != want {
+			t.Fatalf("%d won, %v", len(won), err)
+		}
+	}
+	if n := w.count(`SELECT (SELECT count(*) FROM attempts) + (SELECT sum(count) FROM alerts)
+		+ (SELECT sum(consecutive_failures) FROM endpoints)`); n != 3 {
+		t.Errorf("an attempt, an alert and a failure, counted as %d", n)
+	}
+}
+
 func TestDeliveryThatKeepsKillingItsProcessIsParked(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, always(200))
@@ -216,5 +261,33 @@ func TestRunDeliversWhatComesWhileItRuns(t *testing.T) {
 	}
 	if n := w.count(`SELECT count(*) FROM deliveries_finished WHERE state = 'succeeded'`); n != 3 {
 		t.Errorf("%d delivered", n)
+	}
+}
+
+// An endpoint that failed for days and has just recovered is not switched off by a slow attempt that began before.
+func TestEndpointThatRecoversIsNotSwitchedOff(t *testing.T) {
+	t.Parallel()
+	g := newGate()
+	w := newWorld(t, always(500))
+	w.d.cfg.DisableAfter = time.Hour
+	endpoint := w.endpoint()
+	w.enqueue(endpoint, `{}`)
+	w.round(w.d)
+	w.advance(2 * time.Hour)
+	w.d.targets.forget(endpoint)
+	w.d.deps.Doer = doer(g.Do)
+	w.enqueue(endpoint, `{}`)
+	if n, err := w.d.claimOnce(t.Context(), t.Context(), allShards); err != nil || n != 2 {
+		t.Fatal(n, err)
+	}
+	for _, status := range []int{200, 500} {
+		<-g.arrived
+		g.answer <- status
+		r := <-w.d.results
+		w.d.flush(t.Context(), []result{r})
+	}
+	w.settle(w.d)
+	if n := w.count(`SELECT count(*) FROM endpoints WHERE status = 'enabled'`); n != 1 {
+		t.Error("the endpoint is switched off")
 	}
 }

@@ -1,14 +1,17 @@
 package dispatcher
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/postrider/postrider/internal/fault"
+	"github.com/postrider/postrider/internal/id"
 	"github.com/postrider/postrider/internal/pg"
 )
 
@@ -63,46 +66,81 @@ WITH r AS MATERIALIZED (
       AS h(id, delivery_id, endpoint_id, signed_at, version, attempt, status, outcome, dns, connect, tls, first_byte,
         total, address, agent, signature, error, headers, body, truncated, made)
      WHERE h.made OR h.delivery_id IN (SELECT ours.id FROM ours)
+    ON CONFLICT DO NOTHING -- recorded already, by a commit whose answer did not come back
 )
 SELECT id FROM ours`
 
-// record writes the results down in one transaction, one statement a bucket, together with what they mean for endpoints
-// and alerts, and gives those whose lease was no longer ours.
-func (d *Dispatcher) record(ctx context.Context, results []result) (fenced []result, err error) {
+// record writes results down in one transaction, one statement a bucket, and gives those whose lease was still theirs. What
+// these mean for endpoints and alerts goes into the same transaction: a result that came too late says nothing any more.
+func (d *Dispatcher) record(ctx context.Context, results []result) (won []result, err error) {
+	ctx, cancel := context.WithTimeout(ctx, dbPatience)
+	defer cancel()
 	now := d.deps.Now()
-	byShard := map[int16][]result{}
-	for _, r := range results {
-		byShard[r.claimed.Shard] = append(byShard[r.claimed.Shard], r)
-	}
-	won := make(map[laneKey]bool, len(results))
+	buckets := inBuckets(results)
 	err = pg.InTx(ctx, d.deps.DB, func(tx pgx.Tx) error {
-		clear(won)
+		won = won[:0]
 		batch := &pgx.Batch{}
-		for shard, list := range byShard {
-			batch.Queue(recordSQL, recordArgs(shard, list, now)).Query(func(rows pgx.Rows) error {
+		for _, bu := range buckets {
+			batch.Queue(recordSQL, recordArgs(bu.shard, bu.results, now)).Query(func(rows pgx.Rows) error {
 				var n int64
+				ours := map[int64]bool{}
 				_, err := pgx.ForEachRow(rows, []any{&n}, func() error {
-					won[laneKey{shard, n}] = true
+					ours[n] = true
 					return nil
 				})
+				bu.won = slices.DeleteFunc(slices.Clone(bu.results), func(r result) bool { return !ours[r.claimed.ID] })
+				won = append(won, bu.won...)
 				return err //nolint:wrapcheck // wrapped below, once for all buckets
 			})
-			d.queueAftermath(batch, shard, list, now)
 		}
 		if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 			return fmt.Errorf("record attempts: %w", err)
 		}
+		after := &pgx.Batch{}
+		for _, bu := range buckets {
+			d.queueAftermath(after, bu.shard, bu.won, now)
+		}
+		if after.Len() == 0 {
+			return nil
+		}
+		if err := tx.SendBatch(ctx, after).Close(); err != nil {
+			return fmt.Errorf("record what attempts mean: %w", err)
+		}
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
+	return won, err
+}
+
+// bucket holds the results of one bucket: a statement never touches two.
+type bucket struct {
+	shard        int16
+	results, won []result
+}
+
+// inBuckets groups results by bucket, in one order for all transactions, so that two of them cannot wait for each other.
+// Of two results about one delivery the one that was made here counts: the other is a rescue's, which found our own lease
+// over while the database was away.
+func inBuckets(results []result) []*bucket {
+	byShard, at := map[int16]*bucket{}, make(map[id.ID]int, len(results))
+	var buckets []*bucket
 	for _, r := range results {
-		if !won[laneKey{r.claimed.Shard, r.claimed.ID}] {
-			fenced = append(fenced, r)
+		bu := byShard[r.claimed.Shard]
+		if bu == nil {
+			bu = &bucket{shard: r.claimed.Shard}
+			byShard[bu.shard] = bu
+			buckets = append(buckets, bu)
+		}
+		earlier, twice := at[r.claimed.delivery()]
+		switch {
+		case !twice:
+			at[r.claimed.delivery()] = len(bu.results)
+			bu.results = append(bu.results, r)
+		case r.made:
+			bu.results[earlier] = r
 		}
 	}
-	return fenced, nil
+	slices.SortFunc(buckets, func(a, b *bucket) int { return cmp.Compare(a.shard, b.shard) })
+	return buckets
 }
 
 // flush records a batch come what may. A database that is away is waited for: the leases of what waits here protect it,
@@ -111,9 +149,9 @@ func (d *Dispatcher) record(ctx context.Context, results []result) (fenced []res
 // are all that can be strange about it.
 func (d *Dispatcher) flush(ctx context.Context, results []result) {
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
-		fenced, err := d.record(ctx, results)
+		won, err := d.record(ctx, results)
 		if err == nil {
-			d.recorded(results, fenced)
+			d.recorded(results, won)
 			return
 		}
 		if ctx.Err() != nil {
@@ -126,10 +164,7 @@ func (d *Dispatcher) flush(ctx context.Context, results []result) {
 			return
 		}
 		d.log.Warn().Err(err).Int("attempts", len(results)).Dur("wait", wait).Msg("attempts.record_failed")
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-		}
+		sleep(ctx, wait)
 	}
 }
 

@@ -88,7 +88,7 @@ func (a *attemptColumns) add(r result) {
 	a.deliveries = append(a.deliveries, r.claimed.ID)
 	a.endpoints = append(a.endpoints, r.claimed.EndpointID)
 	a.signed = append(a.signed, r.signedAt)
-	a.versions = append(a.versions, int32(r.version))        //nolint:gosec // came from an integer
+	a.versions = append(a.versions, int32(r.target.Version)) //nolint:gosec // came from an integer
 	a.numbers = append(a.numbers, int32(r.claimed.Attempts)) //nolint:gosec // came from an integer
 	a.statuses = append(a.statuses, status(r.answer.status))
 	a.outcomes = append(a.outcomes, r.outcome.String())

@@ -43,35 +43,35 @@ func (d *Dispatcher) gather(first result) []result {
 	return batch
 }
 
-// recorded does what follows a commit: memory learns, slots go back, the log has a line for each attempt.
-func (d *Dispatcher) recorded(results, fenced []result) {
-	lost := make(map[laneKey]bool, len(fenced))
-	for _, r := range fenced {
-		lost[laneKey{r.claimed.Shard, r.claimed.ID}] = true
-		d.log.Warn().Str("delivery", r.deliveryID()).Int("attempt", r.claimed.Attempts).Msg("delivery.lease_lost")
-	}
+// recorded does what follows a commit: memory learns, slots go back, the log has a line for each attempt. Those of the
+// results that are not among the won came too late, or twice.
+func (d *Dispatcher) recorded(results, won []result) {
 	for _, r := range results {
-		ours := !lost[laneKey{r.claimed.Shard, r.claimed.ID}]
-		if r.made || ours && !r.noAttempt {
+		if r.made {
 			d.deps.Metrics.Attempt(r.outcome.String(), r.answer.timings.total)
 		}
-		if !ours {
-			continue
+	}
+	for _, r := range won {
+		endpoint := r.claimed.endpoint()
+		if !r.made && !r.noAttempt {
+			d.deps.Metrics.Attempt(r.outcome.String(), 0)
 		}
-		key := laneKey{r.claimed.Shard, r.claimed.EndpointID}
 		switch {
 		case !r.decision.State.Finished():
-			d.lanes.note(key, r.decision.NextAt)
+			d.lanes.note(endpoint, r.decision.NextAt)
 		case r.decision.State == StateSucceeded:
 			d.deps.Metrics.Delivered(d.deps.Now().Sub(id.TimeOf(r.claimed.EventID)))
 		}
 		if r.decision.Endpoint != EndpointStays {
-			d.targets.forget(key)
+			d.targets.forget(endpoint)
 		}
 		if r.decision.Endpoint == EndpointDead {
-			d.cancelAll(key, ReasonEndpointDead)
+			d.cancelAll(endpoint, ReasonEndpointDead)
 		}
 		d.logResult(r)
+	}
+	if lost := len(results) - len(won); lost > 0 {
+		d.log.Warn().Int("attempts", lost).Msg("leases.lost")
 	}
 	d.freeSlots(results)
 }

@@ -21,13 +21,15 @@ const (
 // Index deliveries_leased.
 const lostSQL = `
 SELECT d.id, d.tenant_id, d.event_id, d.endpoint_id, d.attempts, d.failures, d.rescues, d.lease_owner, d.leased_until,
-       coalesce(e.version, 1)
+       coalesce(e.version, 1), coalesce(e.url, '')
   FROM deliveries d LEFT JOIN endpoints e ON e.shard = @shard AND e.id = d.endpoint_id
  WHERE d.shard = @shard AND d.state = 'in_flight' AND d.leased_until < @now
  ORDER BY d.leased_until LIMIT @limit`
 
 // rescue hands every attempt whose lease ran out to the recorder as one with an unknown outcome, and says how many.
 func (d *Dispatcher) rescue(ctx context.Context) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, dbPatience)
+	defer cancel()
 	now := d.deps.Now()
 	batch := &pgx.Batch{}
 	var lost []result
@@ -39,7 +41,7 @@ func (d *Dispatcher) rescue(ctx context.Context) (int, error) {
 					c := &r.claimed
 					var until time.Time
 					err := row.Scan(&c.ID, &c.TenantID, &c.EventID, &c.EndpointID, &c.Attempts, &c.Failures, &c.Rescues,
-						&r.owner, &until, &r.version)
+						&r.owner, &until, &r.target.Version, &r.target.URL)
 					r.signedAt = until.Add(-d.cfg.Lease).Unix() // about when it was claimed
 					return r, err                               //nolint:wrapcheck // wrapped below
 				})

@@ -19,18 +19,28 @@ type DeskDeps struct {
 	DB   *pgxpool.Pool
 	Now  func() time.Time  // the database's clock
 	Wake func(shard int16) // tells dispatchers of due work; called after the commit
+	// Searches bounds how many lists are read at once, with whatever else shares it. Nil: a bound of the desk's own.
+	Searches *pg.Searches
 }
 
 // Desk is where deliveries are reviewed and acted on by hand: it reads both the unfinished and the finished ones, puts
 // deliveries back to work and cancels them. It never touches one that is in flight: that belongs to whoever holds its
 // lease.
 type Desk struct {
-	deps     DeskDeps
-	finished finishedCounts
+	deps       DeskDeps
+	unfinished resting[Unfinished]
+	finished   resting[map[State]int64]
 }
 
+const defaultConns = 16 // database.max_conns
+
 // NewDesk makes a desk.
-func NewDesk(deps DeskDeps) *Desk { return &Desk{deps: deps} }
+func NewDesk(deps DeskDeps) *Desk {
+	if deps.Searches == nil {
+		deps.Searches = pg.NewSearches(defaultConns)
+	}
+	return &Desk{deps: deps, unfinished: resting[Unfinished]{factor: 10}, finished: resting[map[State]int64]{factor: 50}}
+}
 
 // Delivery is one delivery as people see it.
 type Delivery struct {

@@ -172,10 +172,18 @@ func TestCancelUnfinishedWaitsForNobody(t *testing.T) {
 func TestCounts(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
-	counts, due, err := o.desk.Counts(t.Context())
-	if err != nil || !due.IsZero() || fmt.Sprint(counts) != "map[scheduled:0 pending:0 in_flight:0 held:0 succeeded:0 failed:0 cancelled:0]" {
-		t.Errorf("of nothing: %v, %v, %v", counts, due, err)
+	check := func(want, wantFinished string, due time.Time) {
+		t.Helper()
+		u, err := o.desk.CountUnfinished(t.Context())
+		if err != nil || !u.OldestDue.Equal(due) || !u.At.Equal(noon) || fmt.Sprint(u.Counts) != want {
+			t.Errorf("unfinished: %+v, %v; want %s", u, err, want)
+		}
+		finished, err := o.desk.CountFinished(t.Context())
+		if err != nil || fmt.Sprint(finished) != wantFinished {
+			t.Errorf("finished: %v, %v; want %s", finished, err, wantFinished)
+		}
 	}
+	check("map[scheduled:0 pending:0 in_flight:0 held:0]", "map[succeeded:0 failed:0 cancelled:0]", time.Time{})
 	ten := o.tenant()
 	enabled, disabled, dead := o.endpoint(ten, "enabled", ""), o.endpoint(ten, "disabled", ""), o.endpoint(ten, "dead", "")
 	for _, r := range []row{
@@ -196,9 +204,5 @@ func TestCounts(t *testing.T) {
 		r.ten = ten
 		o.delivery(r)
 	}
-	counts, due, err = o.desk.Counts(t.Context())
-	want := "map[scheduled:1 pending:4 in_flight:2 held:2 succeeded:1 failed:2 cancelled:1]"
-	if err != nil || !due.Equal(noon.Add(-2*time.Minute)) || fmt.Sprint(counts) != want {
-		t.Errorf("got %v, %v, %v; want %s", counts, due, err, want)
-	}
+	check("map[scheduled:1 pending:4 in_flight:2 held:2]", "map[succeeded:1 failed:2 cancelled:1]", noon.Add(-2*time.Minute))
 }

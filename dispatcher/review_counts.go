@@ -30,53 +30,45 @@ SELECT coalesce(sum(o.in_flight), 0)::bigint,
     min(o.due) FILTER (WHERE e.status = 'enabled')
 FROM of_endpoint o LEFT JOIN endpoints e ON e.shard = o.shard AND e.id = o.endpoint_id`
 
-// Counts says how many deliveries there are in each state, and since when the oldest one that an enabled endpoint could
-// have had is due (zero: none is). Finished ones, of which there may be a hundred times as many, are counted anew only
-// when counting them has long been paid for: see finishedCounts.
-func (k *Desk) Counts(ctx context.Context) (map[State]int64, time.Time, error) {
-	now := k.deps.Now()
-	var inFlight, scheduled, pending, held int64
-	var due *time.Time
-	err := k.deps.DB.QueryRow(ctx, countUnfinishedSQL, pgx.StrictNamedArgs{"now": now}).
-		Scan(&inFlight, &scheduled, &pending, &held, &due)
-	if err != nil {
-		return nil, time.Time{}, pg.Fault(fmt.Errorf("count unfinished deliveries: %w", err))
-	}
-	out, err := k.finished.read(ctx, k.deps.DB)
-	if err != nil {
-		return nil, time.Time{}, err
-	}
-	out[InFlight], out[Scheduled], out[Pending], out[Held] = inFlight, scheduled, pending, held
-	if due == nil {
-		return out, time.Time{}, nil
-	}
-	return out, *due, nil
+// Unfinished says how many deliveries there were in each state that is not final, and since when the oldest one that an
+// enabled endpoint could have had was due (zero: none was), at a moment (zero: nobody has counted yet).
+type Unfinished struct {
+	At        time.Time
+	Counts    map[State]int64
+	OldestDue time.Time
 }
 
-// restFactor is how many times as long as a count of the finished deliveries took it is good for, so that counting takes
-// a fiftieth of one core at most. One that took less than cheapCount is not worth keeping.
-const (
-	restFactor = 50
-	cheapCount = 20 * time.Millisecond
-)
+// CountUnfinished counts what is not finished, or gives what it counted last: see resting. It reads the whole backlog.
+func (k *Desk) CountUnfinished(ctx context.Context) (Unfinished, error) {
+	return k.unfinished.read(func() (Unfinished, error) { return countUnfinished(ctx, k.deps.DB, k.deps.Now()) })
+}
 
-// finishedCounts remembers how many finished deliveries there are.
-type finishedCounts struct {
-	mu    sync.Mutex
-	known map[State]int64
-	until time.Time // by this process's monotonic clock
+func countUnfinished(ctx context.Context, db pg.Querier, now time.Time) (Unfinished, error) {
+	var inFlight, scheduled, pending, held int64
+	var due *time.Time
+	err := db.QueryRow(ctx, countUnfinishedSQL, pgx.StrictNamedArgs{"now": now}).
+		Scan(&inFlight, &scheduled, &pending, &held, &due)
+	if err != nil {
+		return Unfinished{}, pg.Fault(fmt.Errorf("count unfinished deliveries: %w", err))
+	}
+	u := Unfinished{At: now, Counts: map[State]int64{InFlight: inFlight, Scheduled: scheduled, Pending: pending, Held: held}}
+	if due != nil {
+		u.OldestDue = *due
+	}
+	return u, nil
+}
+
+// CountFinished counts what is finished, of which there may be a hundred times as much as of the rest, or gives what it
+// counted last: see resting. Nil: nobody could count yet.
+func (k *Desk) CountFinished(ctx context.Context) (map[State]int64, error) {
+	counts, err := k.finished.read(func() (map[State]int64, error) { return countFinished(ctx, k.deps.DB) })
+	return maps.Clone(counts), err
 }
 
 // Reads every partition: a state's share of them is in no index but that of the failed ones.
 const countFinishedSQL = `SELECT state::text, count(*) FROM deliveries_finished GROUP BY state`
 
-func (c *finishedCounts) read(ctx context.Context, db pg.Querier) (map[State]int64, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	start := time.Now()
-	if start.Before(c.until) {
-		return maps.Clone(c.known), nil
-	}
+func countFinished(ctx context.Context, db pg.Querier) (map[State]int64, error) {
 	counts := map[State]int64{StateSucceeded: 0, StateFailed: 0, StateCancelled: 0}
 	rows, err := db.Query(ctx, countFinishedSQL)
 	if err != nil {
@@ -92,8 +84,35 @@ func (c *finishedCounts) read(ctx context.Context, db pg.Querier) (map[State]int
 	if err != nil {
 		return nil, pg.Fault(fmt.Errorf("count finished deliveries: %w", err))
 	}
-	if took := time.Since(start); took > cheapCount {
-		c.known, c.until = counts, time.Now().Add(restFactor*took)
+	return counts, nil
+}
+
+// resting gives what a count gave last for factor times as long as that count took, so that counting takes no more than
+// one in factor of a core's time, however much there is. One that took less than cheapCount rests not at all.
+type resting[T any] struct {
+	factor int
+	mu     sync.Mutex
+	known  T
+	until  time.Time // by this process's monotonic clock
+}
+
+const cheapCount = 20 * time.Millisecond
+
+// read counts, or rests. A count that failed has its error told once; it took its time too, so the rest after it is as
+// long as after one that did not, with what was known before.
+func (r *resting[T]) read(count func() (T, error)) (T, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	start := time.Now()
+	if start.Before(r.until) {
+		return r.known, nil
 	}
-	return maps.Clone(counts), nil
+	counted, err := count()
+	if took := time.Since(start); took > cheapCount {
+		r.until = time.Now().Add(time.Duration(r.factor) * took)
+	}
+	if err == nil {
+		r.known = counted
+	}
+	return r.known, err
 }

@@ -2,34 +2,19 @@ package dispatcher
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/postrider/postrider/internal/fault"
 	"github.com/postrider/postrider/internal/id"
 	"github.com/postrider/postrider/internal/pg"
 )
 
-// searchPatience is how long a search may take: about as long as a person waits.
-const searchPatience = 5 * time.Second
-
-// For the transaction of a search only: each statement gets what is left of searchPatience, in milliseconds; it is planned
-// for its own values, since what one filter wants is wrong for the next; and no time goes into compiling it. Where rows
-// come in their order from an index, @gather is off: the planner cannot know how many rows one bucket or endpoint has,
-// takes them to be few, and would rather gather and sort all of a large tenant's than read the newest fifty.
-const searchSettings = `SELECT set_config('statement_timeout', @patience, true),
-    set_config('plan_cache_mode', 'force_custom_plan', true), set_config('jit', 'off', true),
-    set_config('enable_sort', @gather, true), set_config('enable_bitmapscan', @gather, true)`
-
 // List gives the deliveries that the filter means, the newest first, at most limit of them, and only those that come
 // after before in that order (zero: from the newest). Each statement reads both tables in one snapshot and asks for ids
 // that no other one asks for, so a delivery comes once even while it moves from one table to the other, and pages stay
-// stable while new ones arrive. A search that takes longer than searchPatience is an invalid fault that says to narrow it.
+// stable while new ones arrive. A search that takes longer than pg.SearchPatience is an invalid fault that says to narrow it.
 func (k *Desk) List(ctx context.Context, f Filter, limit int, before id.ID) ([]Delivery, error) {
 	now, limit := k.deps.Now(), max(limit, 1)
 	s, ok, err := f.resolve(before)
@@ -38,9 +23,9 @@ func (k *Desk) List(ctx context.Context, f Filter, limit int, before id.ID) ([]D
 	}
 	sql, args := s.sql(now)
 	var rows []deliveryRow
-	err = pg.InTx(ctx, k.deps.DB, func(tx pgx.Tx) error {
+	err = k.deps.Searches.Run(ctx, k.deps.DB, func(tx pgx.Tx) error {
 		rows = nil
-		deadline := time.Now().Add(searchPatience)
+		deadline := time.Now().Add(pg.SearchPatience)
 		for w := s.windows(now); len(rows) < limit && w.more(); {
 			args["from"], args["to"], args["limit"] = w.from, w.to, limit-len(rows)
 			got, err := s.run(ctx, tx, time.Until(deadline), sql, args)
@@ -66,41 +51,28 @@ func (k *Desk) List(ctx context.Context, f Filter, limit int, before id.ID) ([]D
 	return out, nil
 }
 
-const queryCanceled = "57014" // PostgreSQL's manual, appendix A; a statement_timeout has no code of its own
-
 // run runs the statement for one window, within patience.
 func (s *search) run(ctx context.Context, tx pgx.Tx, patience time.Duration, sql string, args pgx.StrictNamedArgs) (
 	[]deliveryRow, error,
 ) {
-	// On its own and first: what follows is only then bound in time, from its parsing on, which may wait for a lock.
-	ms := max(patience.Milliseconds(), 1) // 0 would mean for ever
-	_, err := tx.Exec(ctx, searchSettings, pgx.StrictNamedArgs{"patience": strconv.FormatInt(ms, 10), "gather": s.gather()})
-	if err != nil {
-		return nil, fmt.Errorf("settle a search: %w", err)
+	if err := pg.BoundSearch(ctx, tx, patience, s.gather()); err != nil {
+		return nil, err
 	}
 	rows, err := tx.Query(ctx, sql, args)
 	var found []deliveryRow
 	if err == nil {
 		found, err = pgx.CollectRows(rows, pgx.RowToStructByName[deliveryRow])
 	}
-	var pgErr *pgconn.PgError
-	if errors.As(err, &pgErr) && pgErr.Code == queryCanceled {
-		return nil, fault.Wrap(fault.Invalid, err,
-			"the search takes too long: narrow it by since and until, or by tenant, endpoint or event")
-	}
 	if err != nil {
-		return nil, fmt.Errorf("list deliveries: %w", err)
+		return nil, pg.SearchFault(fmt.Errorf("list deliveries: %w", err), "since and until, or by tenant, endpoint or event")
 	}
 	return found, nil
 }
 
 // gather says whether sorting what an index finds may be right: an event's few deliveries are found by the event, and held
 // ones by their endpoints. All else is read in the order of ids.
-func (s *search) gather() string {
-	if s.Event != nil || s.delivery != nil || s.someUnfinishedStates() && !s.wants(finishedStates...) {
-		return "on"
-	}
-	return "off"
+func (s *search) gather() bool {
+	return s.Event != nil || s.delivery != nil || s.someUnfinishedStates() && !s.wants(finishedStates...)
 }
 
 // window is a range of ids, both ends included, that walks back in time.

@@ -54,7 +54,7 @@ const (
 	// The halves need the endpoint only for what they filter by; what is shown of it comes after the limit.
 	joinEndpoints = ` LEFT JOIN endpoints ep ON ep.shard = b.shard AND ep.id = d.endpoint_id`
 
-	// Reading payloads is what makes this slow where little matches: searchPatience bounds it.
+	// Reading payloads is what makes this slow where little matches: pg.SearchPatience bounds it.
 	matchText = ` AND (starts_with(ev.uid, @text) OR starts_with(ev.type, @text) OR starts_with(ep.uid, @text)
     OR position(@needle::bytea IN ev.payload) > 0)`
 )

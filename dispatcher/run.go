@@ -6,9 +6,6 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-
-	"github.com/postrider/postrider/internal/id"
-	"github.com/postrider/postrider/subscriptions"
 )
 
 const (
@@ -18,7 +15,7 @@ const (
 )
 
 // Run claims and delivers until ctx ends; then it claims nothing more, lets what is on its way finish for cfg.Grace,
-// interrupts the rest, records everything and returns. It returns an error only if it could not start.
+// interrupts the rest, records everything and returns, always without an error.
 func (d *Dispatcher) Run(ctx context.Context) error {
 	work, stopWork := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWork()
@@ -38,6 +35,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	forced := time.AfterFunc(d.cfg.Grace, stopRecorder)
 	defer forced.Stop()
 	recording.Wait()
+	d.stopBeside()
 	d.tasks.Wait()
 	return nil
 }
@@ -99,8 +97,14 @@ func (d *Dispatcher) await(ctx context.Context, poll <-chan time.Time, wait time
 	return d.woken.take()
 }
 
+// dbPatience bounds each round trip of the loops. A connection that was lost without a word would otherwise stop them until
+// TCP gives up on it, a quarter of an hour later.
+const dbPatience = 20 * time.Second
+
 // claimOnce looks through the given buckets, claims what may be claimed now and sends it on its way. It gives how many.
 func (d *Dispatcher) claimOnce(ctx, work context.Context, look []int16) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, dbPatience)
+	defer cancel()
 	if len(look) > 0 {
 		if err := d.discover(ctx, look); err != nil {
 			return 0, err
@@ -115,7 +119,7 @@ func (d *Dispatcher) claimOnce(ctx, work context.Context, look []int16) (int, er
 		d.release(room)
 		return 0, err
 	}
-	now := d.deps.Now()
+	now, begun := d.deps.Now(), time.Now()
 	got, err := d.claim(work, wishes) // not ctx: a stop must not lose sight of what it has just leased
 	if err != nil {
 		d.release(room)
@@ -125,81 +129,14 @@ func (d *Dispatcher) claimOnce(ctx, work context.Context, look []int16) (int, er
 	d.release(room - len(got))
 	d.deps.Metrics.InFlight(len(got))
 	for _, c := range got {
+		c.leaseEnds = begun.Add(d.cfg.Lease)
 		d.senders.Add(1)
 		go func() {
 			defer d.senders.Done()
-			d.deliver(work, c, known[laneKey{c.Shard, c.EndpointID}])
+			d.deliver(work, c, known[c.endpoint()], begun)
 		}()
 	}
 	return len(got), nil
-}
-
-// wishes shares room out among the endpoints whose turn has come and that may be sent to. What is due to others is
-// forgotten here, and for closed ones cancelled.
-func (d *Dispatcher) wishes(ctx context.Context, room int) (map[int16][]wish, map[laneKey]subscriptions.Target, error) {
-	due := d.lanes.due(d.deps.Now(), d.endpointSlots)
-	keys := make([]laneKey, len(due))
-	for i, l := range due {
-		keys[i] = l.key
-	}
-	known, err := d.targets.fresh(ctx, keys)
-	if err != nil {
-		return nil, nil, err
-	}
-	open := due[:0]
-	for _, l := range due {
-		if d.mayReceive(l.key, known) {
-			open = append(open, l)
-		}
-	}
-	wishes := map[int16][]wish{}
-	for i, l := range open {
-		if room == 0 {
-			break
-		}
-		share := max(room/(len(open)-i), 1)
-		slots := min(share, l.free, room)
-		wishes[l.key.shard] = append(wishes[l.key.shard], wish{l.key.endpoint, slots})
-		room -= slots
-	}
-	return wishes, known, nil
-}
-
-// mayReceive reports whether an endpoint may be sent to now. A disabled one's deliveries are held: they stay where they
-// are. A dead or deleted one's are cancelled.
-func (d *Dispatcher) mayReceive(key laneKey, known map[laneKey]subscriptions.Target) bool {
-	target, there := known[key]
-	switch {
-	case there && !target.Deleted && target.Status == subscriptions.Enabled:
-		return true
-	case there && target.Deleted:
-		d.cancelAll(key, ReasonEndpointDeleted)
-	case there && target.Status == subscriptions.Dead:
-		d.cancelAll(key, ReasonEndpointDead)
-	}
-	d.lanes.forget(key)
-	return false
-}
-
-// cancelAll cancels, beside the loop, what a closed endpoint still has waiting.
-func (d *Dispatcher) cancelAll(key laneKey, why Reason) {
-	if _, already := d.closing.LoadOrStore(key, true); already {
-		return
-	}
-	d.tasks.Go(func() {
-		defer d.closing.Delete(key)
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
-		endpoint := id.ID{Shard: key.shard, N: key.endpoint}
-		if _, err := d.deps.Desk.CancelUnfinished(ctx, endpoint, why); err != nil {
-			d.log.Error().Err(err).Str("endpoint", id.Endpoint.Format(endpoint)).Msg("deliveries.cancel_failed")
-		}
-	})
-}
-
-// endpointSlots is how many deliveries of one endpoint may be in flight.
-func (d *Dispatcher) endpointSlots(key laneKey) int {
-	return d.targets.slots(key, d.cfg.MaxInFlightPerEndpoint)
 }
 
 // acquire takes as many of d.slots as are free, at most limit.

@@ -10,10 +10,14 @@ import (
 
 // What ends a claim without a judged attempt.
 
-var errNoEvent = errors.New("the event is not there any more")
+var (
+	errNoEvent = errors.New("the event is not there any more")
+	errClosed  = errors.New("nothing may be sent to the endpoint any more")
+)
 
-// putBack returns a delivery whose payload could not be read. If that is the database's state, or a stop, the claim
-// costs it nothing; if the payload is gone, it can never be sent.
+// putBack returns a delivery that cannot be sent just now: the database is away, memory for its payload did not come free
+// in time, its endpoint was closed meanwhile, or we are stopping. The claim costs it nothing; only if the payload is gone
+// can it never be sent.
 func (d *Dispatcher) putBack(ctx context.Context, r result, err error) result {
 	if fault.Is(err, fault.NotFound) {
 		return unsendable(r, err)

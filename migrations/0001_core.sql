@@ -11,6 +11,9 @@
 --
 -- There are no foreign keys to or from events, deliveries and attempts: each would lock the row it points to on every
 -- insert, an event and its deliveries are written in one transaction, and history leaves by dropping whole partitions.
+--
+-- The file is long because it is one thought, the whole first schema: tables whose keys, states and partitions answer to
+-- each other are read, made and taken back together.
 -- +goose Up
 
 CREATE TYPE endpoint_status AS ENUM ('enabled', 'disabled', 'dead');
@@ -22,8 +25,15 @@ CREATE TYPE alert_kind AS ENUM ('delivery.failing', 'delivery.failed', 'endpoint
 CREATE TYPE alert_state AS ENUM ('open', 'acknowledged', 'resolved');
 CREATE TYPE notice_kind AS ENUM ('opened', 'escalated', 'resolved');
 
--- Each process takes the next number at its start as the node in the ids it makes (modulo 512).
-CREATE SEQUENCE nodes MAXVALUE 511 MINVALUE 0 CYCLE;
+-- The register of processes: the node numbers that ids are made with, 0 to 511. A process leases one at its start and
+-- renews the lease while it lives, so no two that live have the same. One given back is leased by nobody for some seconds.
+CREATE TABLE nodes (
+    node         integer     PRIMARY KEY CHECK (node BETWEEN 0 AND 511),
+    owner        bigint,     -- the process that has it
+    leased_until timestamptz,
+    CONSTRAINT nodes_lease CHECK (owner IS NULL OR leased_until IS NOT NULL)
+);
+INSERT INTO nodes (node) SELECT generate_series(0, 511);
 
 -- The directory of tenants is small and read everywhere: its uid is unique over all buckets.
 CREATE TABLE tenants (
@@ -268,7 +278,9 @@ CREATE TABLE alerts (
 );
 CREATE UNIQUE INDEX alerts_open_key ON alerts (shard, endpoint_id) WHERE state <> 'resolved';
 
--- The outbox of alerts: written with what it tells of, sent by upkeep.
+-- The outbox of alerts: written with what it tells of, sent by upkeep. A notice that no channel takes is given up after 20
+-- tries. Upkeep deletes notices 30 days after they were sent or given up, and alerts, with their notices, 90 days after
+-- they were resolved.
 CREATE TABLE alert_notices (
     shard       smallint    NOT NULL,
     id          bigint      NOT NULL,
@@ -278,12 +290,16 @@ CREATE TABLE alert_notices (
     attempts    smallint    NOT NULL DEFAULT 0,
     next_try_at timestamptz NOT NULL,
     sent_at     timestamptz,
+    given_up_at timestamptz,
     sent_to     text[]      NOT NULL DEFAULT '{}', -- fingerprints of the channels that have it, until all do
     last_error  text,
     PRIMARY KEY (shard, id),
-    FOREIGN KEY (shard, alert_id) REFERENCES alerts (shard, id)
+    FOREIGN KEY (shard, alert_id) REFERENCES alerts (shard, id),
+    CONSTRAINT alert_notices_end CHECK (num_nonnulls(sent_at, given_up_at) <= 1)
 );
-CREATE INDEX alert_notices_unsent ON alert_notices (shard, next_try_at) WHERE sent_at IS NULL;
+-- Looked through every two seconds: it has only what is still to be sent.
+CREATE INDEX alert_notices_unsent ON alert_notices (shard, next_try_at) WHERE sent_at IS NULL AND given_up_at IS NULL;
+CREATE INDEX alert_notices_by_alert ON alert_notices (shard, alert_id);
 
 -- Keys of the HTTP API, as SHA-256: they are random and long, so a slow hash would buy nothing.
 CREATE TABLE api_keys (
@@ -304,6 +320,5 @@ CREATE UNIQUE INDEX api_keys_hash_key ON api_keys (hash);
 
 -- +goose Down
 DROP TABLE api_keys, alert_notices, alerts, attempts, deliveries_finished, deliveries, idempotency_keys, events,
-    endpoint_secrets, endpoint_versions, endpoints, event_types, tenants;
-DROP SEQUENCE nodes;
+    endpoint_secrets, endpoint_versions, endpoints, event_types, tenants, nodes;
 DROP TYPE notice_kind, alert_state, alert_kind, outcome, delivery_state, endpoint_status;

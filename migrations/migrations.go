@@ -13,6 +13,7 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
@@ -122,7 +123,12 @@ func ensureSchema(ctx context.Context, db *sql.DB, schema string) error {
 	if there {
 		return nil
 	}
-	if _, err := db.ExecContext(ctx, `CREATE SCHEMA IF NOT EXISTS `+pgx.Identifier{schema}.Sanitize()); err != nil {
+	_, err = db.ExecContext(ctx, `CREATE SCHEMA IF NOT EXISTS `+pgx.Identifier{schema}.Sanitize())
+	var pgErr *pgconn.PgError
+	if errors.As(err, &pgErr) && pgErr.ConstraintName == "pg_namespace_nspname_index" {
+		return nil // another process made it at this moment: IF NOT EXISTS looks before it waits
+	}
+	if err != nil {
 		return fmt.Errorf("make schema %s: %w", schema, err)
 	}
 	return nil

@@ -24,6 +24,7 @@ var exempt = map[string]string{
 	"api_keys_pkey":                        "keys are the operator's, and looked up before a tenant is known",
 	"api_keys_hash_key":                    "a key is found by its hash, whatever tenant it is bound to",
 	"api_keys_tenant_shard_tenant_id_fkey": "it points to (shard, id); on this side the bucket is called tenant_shard",
+	"nodes_pkey":                           "the register of processes, no tenant's",
 	"goose_db_version_pkey":                "goose's own table",
 }
 
@@ -113,7 +114,7 @@ SELECT c.relname FROM pg_class c
    AND NOT EXISTS (SELECT FROM pg_constraint k WHERE k.conrelid = c.oid AND k.contype = 'p')`,
 		"a tenant's table whose bucket is no smallint or may be null": `
 SELECT c.relname FROM pg_class c
- WHERE` + ours + ` AND c.relkind IN ('r', 'p') AND c.relname NOT IN ('event_types', 'api_keys')
+ WHERE` + ours + ` AND c.relkind IN ('r', 'p') AND c.relname NOT IN ('event_types', 'api_keys', 'nodes')
    AND NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'shard' AND a.attnotnull
                                                 AND a.atttypid = 'smallint'::regtype)`,
 		"an identity column": `

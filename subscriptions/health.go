@@ -20,6 +20,9 @@ type Health struct {
 	// Version of the Target that was tried. A status follows only if the endpoint is still at it: an answer from before
 	// its owner changed the URL or enabled it again says nothing about what it is now. 0 does not ask.
 	Version int
+	// FailingSince is the value of failing_since that a Disabled for failing too long was decided on. Such a status follows
+	// only if the endpoint is failing since then still, with no success in this batch or in one before it. Nil does not ask.
+	FailingSince *time.Time
 }
 
 // QueueHealth adds to b what books a batch's healths, at most one for each endpoint, in a bucket: one statement, none if
@@ -76,12 +79,14 @@ WITH mine AS MATERIALIZED (
                  ELSE e.failing_since END AS failing_since,
             CASE WHEN h.failures > 0 THEN h.error WHEN h.recovered THEN NULL ELSE e.last_error END AS last_error,
             (h.version = 0 OR h.version = e.version)
+                AND (h.since IS NULL OR NOT h.recovered AND e.failing_since IS NOT DISTINCT FROM h.since)
                 AND (h.status = 'disabled' AND e.status = 'enabled' OR h.status = 'dead' AND e.status <> 'dead') AS closes,
             h.status, h.reason
        FROM endpoints e
        JOIN unnest(@ids::bigint[], @recovered::boolean[], @failures::integer[], @firsts::timestamptz[],
-                   @errors::text[], @statuses::text[], @reasons::text[], @versions::integer[])
-            AS h (id, recovered, failures, first_at, error, status, reason, version) ON h.id = e.id
+                   @errors::text[], @statuses::text[], @reasons::text[], @versions::integer[],
+                   @since::timestamptz[])
+            AS h (id, recovered, failures, first_at, error, status, reason, version, since) ON h.id = e.id
       WHERE e.shard = @shard AND e.deleted_at IS NULL
         AND (h.failures > 0 OR h.status <> '' OR e.consecutive_failures > 0)
       ORDER BY e.id FOR NO KEY UPDATE OF e)
@@ -101,6 +106,7 @@ UPDATE endpoints e
 	b.Queue(query, pgx.StrictNamedArgs{
 		"shard": shard, "now": now, "ids": c.ids, "recovered": c.recovered, "failures": c.failures, "firsts": c.firsts,
 		"errors": c.errors, "statuses": c.statuses, "reasons": c.reasons, "versions": c.versions,
+		"since": c.since,
 	})
 }
 
@@ -110,6 +116,7 @@ type healthColumns struct {
 	recovered                 []bool
 	failures, versions        []int32
 	firsts                    []time.Time
+	since                     []*time.Time
 	errors, statuses, reasons []string
 }
 
@@ -119,6 +126,7 @@ func (c *healthColumns) add(h Health) {
 	c.failures = append(c.failures, int32(h.Failures)) //nolint:gosec // of one batch
 	c.versions = append(c.versions, int32(h.Version))  //nolint:gosec // it comes from an integer column
 	c.firsts = append(c.firsts, h.FirstFailureAt)
+	c.since = append(c.since, h.FailingSince)
 	c.errors = append(c.errors, storable(h.LastError))
 	c.statuses = append(c.statuses, string(h.Status))
 	c.reasons = append(c.reasons, storable(h.StatusReason))

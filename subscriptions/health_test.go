@@ -115,6 +115,41 @@ func TestHealthIsBooked(t *testing.T) {
 	}
 }
 
+// Switching an endpoint off for failing too long is decided on what was known of it before the batch. If it has recovered
+// since, it is not failing for that long, and stays.
+func TestARecoveredEndpointIsNotSwitchedOffForWhatWas(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	tenant := w.tenant()
+	old, fresh := w.clock.now().Add(-5*24*time.Hour), w.clock.now().Add(-time.Minute)
+	type h = subscriptions.Health
+	off := func(over h) h {
+		over.Failures, over.FirstFailureAt, over.LastError = 1, w.clock.now(), "503"
+		over.Status, over.StatusReason = subscriptions.Disabled, "failing_too_long"
+		return over
+	}
+	for name, c := range map[string]struct {
+		before []h
+		then   h
+		want   subscriptions.Status
+	}{
+		"failing ever since":            {[]h{{Failures: 1, FirstFailureAt: old}}, off(h{FailingSince: &old}), subscriptions.Disabled},
+		"recovered in the batch":        {[]h{{Failures: 1, FirstFailureAt: old}}, off(h{FailingSince: &old, Recovered: true}), subscriptions.Enabled},
+		"recovered before it":           {[]h{{Failures: 1, FirstFailureAt: old}, {Recovered: true}}, off(h{FailingSince: &old}), subscriptions.Enabled},
+		"recovered, and failing anew":   {[]h{{Failures: 1, FirstFailureAt: fresh}}, off(h{FailingSince: &old}), subscriptions.Enabled},
+		"for another reason, as it may": {[]h{{Failures: 1, FirstFailureAt: fresh}}, off(h{Recovered: true}), subscriptions.Disabled},
+	} {
+		e, _ := w.endpoint(tenant, nil)
+		for _, b := range append(c.before, c.then) {
+			b.Endpoint = e.ID.N
+			w.book(e.ID.Shard, b)
+		}
+		if got := w.health(e); got.status != c.want || got.failures == 0 {
+			t.Errorf("%s: %+v, want %s", name, got, c.want)
+		}
+	}
+}
+
 func TestAStatusChangeSaysWhen(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

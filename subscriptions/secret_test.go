@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/postrider/postrider/internal/fault"
+	"github.com/postrider/postrider/internal/id"
 	"github.com/postrider/postrider/signer"
 	"github.com/postrider/postrider/subscriptions"
 )
@@ -273,8 +274,8 @@ func TestRotatingMendsASecretThatDoesNotOpen(t *testing.T) {
 		if err != nil || got.Unreadable != "" || got.PublicKey != secret.PublicKey() {
 			t.Fatalf("%+v, %v", got, err)
 		}
-		targets := must(moved.Targets(t.Context(), e.ID.Shard, []int64{e.ID.N}))(t)
-		target := targets[e.ID.N]
+		targets := must(moved.Targets(t.Context(), []id.ID{e.ID}))(t)
+		target := targets[e.ID]
 		if target.Err != nil || len(target.Secrets) != 1 || target.Secrets[0].Reveal() != secret.Reveal() {
 			t.Errorf("the target is %v, %d secrets", target.Err, len(target.Secrets))
 		}

@@ -64,14 +64,14 @@ func TestTargetsAreOfOneBucket(t *testing.T) {
 	tenant := w.tenant()
 	a, _ := w.endpoint(tenant, nil)
 	b, _ := w.endpoint(tenant, nil)
-	got := must(w.Targets(t.Context(), a.ID.Shard, []int64{b.ID.N, a.ID.N, 12345, a.ID.N}))(t)
-	if len(got) != 2 || got[a.ID.N].Endpoint != a.ID || got[b.ID.N].Endpoint != b.ID {
+	got := must(w.Targets(t.Context(), []id.ID{b.ID, a.ID, {Shard: a.ID.Shard, N: 12345}, a.ID}))(t)
+	if len(got) != 2 || got[a.ID].Endpoint != a.ID || got[b.ID].Endpoint != b.ID {
 		t.Errorf("the targets are %v", got)
 	}
-	if got := must(w.Targets(t.Context(), (a.ID.Shard+1)%id.Buckets, []int64{a.ID.N}))(t); len(got) != 0 {
+	if got := must(w.Targets(t.Context(), []id.ID{{Shard: (a.ID.Shard + 1) % id.Buckets, N: a.ID.N}}))(t); len(got) != 0 {
 		t.Errorf("another bucket has %v", got)
 	}
-	if got := must(w.Targets(t.Context(), a.ID.Shard, nil))(t); len(got) != 0 {
+	if got := must(w.Targets(t.Context(), nil))(t); len(got) != 0 {
 		t.Errorf("none asked for, and got %v", got)
 	}
 }
@@ -97,13 +97,13 @@ func TestATargetThatDoesNotOpenSuffersAlone(t *testing.T) {
 	onlyOld, _ := w.endpoint(tenant, nil)
 	w.exec(`UPDATE endpoint_secrets SET expires_at = $1 WHERE endpoint_id = $2`, w.clock.now().Add(time.Hour), onlyOld.ID.N)
 	all := []subscriptions.Endpoint{healthy, foreign, badHeaders, swapped, noSecret, onlyOld}
-	var numbers []int64
+	var ids []id.ID
 	for _, e := range all {
-		numbers = append(numbers, e.ID.N)
+		ids = append(ids, e.ID)
 	}
-	targets := must(w.Targets(t.Context(), healthy.ID.Shard, numbers))(t)
+	targets := must(w.Targets(t.Context(), ids))(t)
 	for i, e := range all {
-		target := targets[e.ID.N]
+		target := targets[e.ID]
 		if target.URL == "" || (target.Err == nil) != (i == 0) || (len(target.Secrets) > 0) != (i == 0) {
 			t.Errorf("%d: %d secrets sign, %v", i, len(target.Secrets), target.Err)
 		}
@@ -120,7 +120,7 @@ func TestAnOldSecretThatDoesNotOpenIsDoneWithout(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	target := must(w.under(otherSealKey).Targets(t.Context(), e.ID.Shard, []int64{e.ID.N}))(t)[e.ID.N]
+	target := must(w.under(otherSealKey).Targets(t.Context(), []id.ID{e.ID}))(t)[e.ID]
 	if target.Err != nil || len(target.Secrets) != 1 || target.Secrets[0].Reveal() != secret.Reveal() {
 		t.Errorf("%d secrets sign, %v", len(target.Secrets), target.Err)
 	}

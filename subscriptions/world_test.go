@@ -220,8 +220,8 @@ func (w *world) signing(tenant subscriptions.Tenant, e subscriptions.Endpoint) [
 
 func (w *world) target(e subscriptions.Endpoint) subscriptions.Target {
 	w.t.Helper()
-	targets := must(w.Targets(w.t.Context(), e.ID.Shard, []int64{e.ID.N}))(w.t)
-	target, ok := targets[e.ID.N]
+	targets := must(w.Targets(w.t.Context(), []id.ID{e.ID}))(w.t)
+	target, ok := targets[e.ID]
 	if !ok || len(targets) != 1 {
 		w.t.Fatalf("no target, or others: %v", targets)
 	}

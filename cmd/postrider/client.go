@@ -30,17 +30,30 @@ type client struct {
 }
 
 func newClient(base, key string) (*client, error) {
-	u, err := url.Parse(base)
-	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.RawQuery != "" || u.User != nil {
-		return nil, fmt.Errorf("the server's URL has to be like http://127.0.0.1:8080, not %s", quote(base))
+	if err := checkBase(base); err != nil {
+		return nil, fmt.Errorf("the server's URL (--url or POSTRIDER_URL): %w", err)
 	}
-	return &client{strings.TrimRight(base, "/"), key, &http.Client{
+	return &client{trimBase(base), key, &http.Client{
 		Timeout: callTimeout,
 		// A command makes a call or two: there is nothing to keep a connection for.
 		Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true},
 		// A server that redirects is not ours, and would be sent the key.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}, nil
+}
+
+// checkBase says what is wrong with a server's URL.
+func checkBase(base string) error {
+	u, err := url.Parse(base)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.RawQuery != "" || u.User != nil {
+		return fmt.Errorf("%s is not a URL like %s", quote(base), defaultURL)
+	}
+	return nil
+}
+
+// trimBase takes a server's URL as `postrider dev` prints it, with the API's /v1, for the server's.
+func trimBase(base string) string {
+	return strings.TrimRight(strings.TrimSuffix(strings.TrimRight(base, "/"), "/v1"), "/")
 }
 
 // call is one request. A body is JSON unless header says otherwise.

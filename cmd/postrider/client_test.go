@@ -154,9 +154,6 @@ func TestAnEventsPayloadGoesOutByteForByte(t *testing.T) {
 		"raw and empty": {"", []string{"--raw", "--data", ""}, recorded{
 			"POST", "/v1/tenants/acme/events/order.paid", http.Header{"Content-Type": {"application/octet-stream"}}, "",
 		}},
-		"nothing said": {"", nil, recorded{
-			"POST", "/v1/tenants/acme/events", http.Header{"Content-Type": {"application/json"}}, `{"type":"order.paid","payload":{}}`,
-		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -202,8 +199,9 @@ func TestAnEndpointsFieldsAreThoseThatWereGiven(t *testing.T) {
 			[]string{"update", "ep_1", "--timeout=", "--event-types=", "--header=", "--max-in-flight", "0"},
 			`{"event_types":null,"headers":{},"max_in_flight":null,"timeout":null}`,
 		},
-		"rotate": {[]string{"rotate", "ep_1", "--overlap", "0s", "--secret-file", "-"}, `{"overlap":"0s","secret":"whsec_given"}`},
-		"test":   {[]string{"test", "ep_1", "--data", `[1, 2]`}, `{"payload":[1, 2]}`},
+		"rotate":                         {[]string{"rotate", "ep_1", "--overlap", "0s", "--secret-file", "-"}, `{"overlap":"0s","secret":"whsec_given"}`},
+		"test":                           {[]string{"test", "ep_1", "--data", `[1, 2]`}, `{"payload":[1, 2]}`},
+		"test with the server's payload": {[]string{"test", "ep_1"}, `{}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -217,6 +215,32 @@ func TestAnEndpointsFieldsAreThoseThatWereGiven(t *testing.T) {
 				t.Errorf("sent\n%s\nwant\n%s", s.asked[0].body, c.want)
 			}
 		})
+	}
+}
+
+func TestTheCurrentSecretsEndIsUnmistakable(t *testing.T) {
+	t.Parallel()
+	s := newStandIn(t, answerJSON(200, `{"secret":"whsec_new","created_at":"2026-11-30T08:00:00Z",
+		"previous":[{"secret":"whsec_old","created_at":"2026-11-01T08:00:00Z","expires_at":"2026-12-01T08:00:00Z"}]}`))
+	out := must(t, nil, s.args("endpoints", "secret", "ep_1", "--tenant", "acme")...)
+	want := "SECRET     MADE                  SIGNS UNTIL\n" +
+		"whsec_new  2026-11-30T08:00:00Z  it is replaced\n" +
+		"whsec_old  2026-11-01T08:00:00Z  2026-12-01T08:00:00Z\n"
+	if out != want {
+		t.Errorf("got\n%s\nwant\n%s", out, want)
+	}
+}
+
+func TestUpdateSpeaksOfWhatIsThere(t *testing.T) {
+	t.Parallel()
+	out := must(t, nil, "endpoints", "update", "--help")
+	for _, of := range []string{"(default all)", "(the default)", "(default: one is made)", "(default [])"} {
+		if strings.Contains(out, of) {
+			t.Errorf("it speaks of create's defaults, %s:\n%s", of, out)
+		}
+	}
+	if !strings.Contains(out, "takes a field back to") || !strings.Contains(out, "0: the server's default") {
+		t.Errorf("it does not say how to get a default back:\n%s", out)
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -30,16 +31,39 @@ func newConfigPrint(w world) *cobra.Command {
 }
 
 func newConfigCheck(w world) *cobra.Command {
+	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "check", Short: "Say whether `postrider serve` could start with this configuration", Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if _, err := w.load(cmd, config.NeedDatabase, config.NeedSecrets); err != nil {
-				return err
+			_, err := w.load(cmd, config.NeedDatabase, config.NeedSecrets)
+			switch {
+			case asJSON:
+				return errors.Join(w.printFaults(err), err)
+			case err == nil:
+				fmt.Fprintln(w.stdout, "the configuration is sound")
 			}
-			fmt.Fprintln(w.stdout, "the configuration is sound")
-			return nil
+			return err
 		},
 	}
+	jsonFlag(cmd, &asJSON)
 	configFlags(cmd)
 	return cmd
+}
+
+// printFaults writes for machines what is wrong with the configuration; people are told on the
+// standard error as well, which alone has what kept it from being read at all.
+func (w world) printFaults(err error) error {
+	type row struct {
+		Key    string `json:"key"`
+		Detail string `json:"detail"`
+		From   string `json:"from,omitempty"` // "" for nowhere
+	}
+	faults := []row{}
+	var bad *config.Error
+	if errors.As(err, &bad) {
+		for _, f := range bad.Faults {
+			faults = append(faults, row(f))
+		}
+	}
+	return printJSON(w.stdout, map[string]any{"sound": err == nil, "faults": faults})
 }

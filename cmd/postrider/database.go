@@ -14,12 +14,13 @@ import (
 	"github.com/postrider/postrider/migrations"
 )
 
-// database is a connection to a database whose schema this binary knows, with what every writer needs: its clock, and a
-// node number that no other process has.
+// database is a connection to a database whose schema this binary knows, with its clock. Who makes ids takes a node number
+// first.
 type database struct {
 	pool  *pgxpool.Pool
 	clock *pg.Clock
-	ids   *id.Generator
+	node  *pg.Node      // nil before takeNode
+	ids   *id.Generator // likewise
 }
 
 var (
@@ -45,14 +46,16 @@ func (db *database) prepare(ctx context.Context, c config.Database) error {
 	if err := checkSchema(ctx, c); err != nil {
 		return err
 	}
-	if err := db.clock.Sync(ctx, db.pool); err != nil {
+	return db.clock.Sync(ctx, db.pool)
+}
+
+// takeNode makes the process one that can make ids. A process that goes on for longer than the lease has to hold the node.
+func (db *database) takeNode(ctx context.Context) error {
+	node, err := pg.TakeNode(ctx, db.pool, db.clock.Now)
+	if err != nil {
 		return err
 	}
-	var node int
-	if err := db.pool.QueryRow(ctx, `SELECT nextval('nodes')`).Scan(&node); err != nil {
-		return pg.Fault(fmt.Errorf("take a node number: %w", err))
-	}
-	db.ids = id.NewGenerator(node, db.clock.Now)
+	db.node, db.ids = node, id.NewGenerator(node.Number(), db.clock.Now)
 	return nil
 }
 
@@ -76,9 +79,17 @@ func checkSchema(ctx context.Context, c config.Database) error {
 
 // closePatience is how long the pool waits for connections that are still at work. After a stop that went well there are
 // none; after one that did not, the process ends all the same.
-const closePatience = 5 * time.Second
+const (
+	closePatience    = 5 * time.Second
+	giveBackPatience = 2 * time.Second
+)
 
 func (db *database) close() error {
+	if db.node != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), giveBackPatience)
+		defer cancel()
+		_ = db.node.GiveBack(ctx) // a database that is away fails no stop: the number is free again when its lease ends
+	}
 	closed := make(chan struct{})
 	go func() {
 		db.pool.Close()

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/postrider/postrider/dispatcher"
 )
 
 // delivery is what of a delivery is shown to people.
@@ -37,19 +39,22 @@ func newDeliveries(w world) *cobra.Command {
 func newDeliveriesList(w world) *cobra.Command {
 	var l listing
 	var states, outcomes []string
+	stateNames, outcomeNames := words(dispatcher.States()), words(dispatcher.Outcomes())
 	var tenant, endpoint, event, eventType, q string
 	cmd, r := remoteCommand(w, &cobra.Command{
 		Use: "list", Short: "List deliveries, newest first", Args: exactly(),
 		Example: "  postrider deliveries list --state failed --since 1d",
 	})
 	flags := cmd.Flags()
-	flags.StringSliceVar(&states, "state", nil, "scheduled, pending, in_flight, held, succeeded, failed, cancelled")
-	flags.StringSliceVar(&outcomes, "outcome", nil, "of the last attempt, such as timeout,retryable")
+	flags.StringSliceVar(&states, "state", nil, "only these: "+strings.Join(stateNames, ", "))
+	flags.StringSliceVar(&outcomes, "outcome", nil, "of the last attempt: "+strings.Join(outcomeNames, ", "))
 	flags.StringVar(&tenant, "tenant", "", "the `tenant`'s id or uid")
 	flags.StringVar(&endpoint, "endpoint", "", "the `endpoint`'s id, or with --tenant its uid")
 	flags.StringVar(&event, "event", "", "the `event`'s id")
 	flags.StringVar(&eventType, "event-type", "", "the event's `type`")
 	flags.StringVar(&q, "q", "", "an id, the beginning of an event's uid or type, or a part of the payload")
+	judge(cmd, "state", among(stateNames...))
+	judge(cmd, "outcome", among(outcomeNames...))
 	windowFlags(cmd)
 	l.flags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

@@ -58,8 +58,9 @@ func runDev(cmd *cobra.Command, w world, f devFlags) (err error) {
 		return fmt.Errorf("find the folder %s: %w", f.dir, err)
 	}
 	out := &screen{w: w.stdout}
-	out.printf("starting PostgreSQL in %s\n", dir)
-	cluster, err := pgcluster.Start(ctx, pgcluster.Options{Dir: filepath.Join(dir, "postgres")})
+	cluster, err := pgcluster.Start(ctx, pgcluster.Options{
+		Dir: filepath.Join(dir, "postgres"), Begun: func() { out.printf("starting PostgreSQL in %s\n", dir) },
+	})
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil // asked to stop before it had begun

@@ -82,8 +82,8 @@ func runDemo(t *testing.T, env []string, dir string) demoRun {
 
 	// Another one on the same folder is told so, and leaves this one alone.
 	if got := cli(t.Context(), env, "", "dev", "--dir", dir); got.code != exitFailed ||
-		!strings.Contains(got.errout, pgcluster.ErrInUse.Error()) || strings.Count(got.errout, "\n") != 1 {
-		t.Errorf("a second one: exit %d, %s", got.code, got.errout)
+		!strings.Contains(got.errout, pgcluster.ErrInUse.Error()) || strings.Count(got.errout, "\n") != 1 || got.out != "" {
+		t.Errorf("a second one: exit %d, %s%s", got.code, got.out, got.errout)
 	}
 	if code := dev.stop(t); code != exitDone {
 		t.Errorf("exit %d:\n%s%s", code, dev.out, dev.log)

@@ -53,8 +53,9 @@ func tenantCommand(w world, cmd *cobra.Command, run func(cmd *cobra.Command, r *
 	var tenant string
 	cmd, r := remoteCommand(w, cmd)
 	cmd.Flags().StringVar(&tenant, "tenant", "", "the `tenant`'s id or uid (required)")
+	require(cmd, "tenant")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := need(cmd, "tenant"); err != nil {
+		if err := needAll(cmd); err != nil {
 			return err
 		}
 		return run(cmd, r, tenant, args)
@@ -179,12 +180,9 @@ func newEndpointsTest(w world) *cobra.Command {
 		what := call{method: http.MethodPost, path: endpointPath(tenant, args[0], "test")}
 		fields := map[string]any{}
 		setText(fields, "type", eventType)
-		payload, given, err := data.read(cmd, w.stdin)
+		payload, err := data.read(cmd, w.stdin)
 		if err != nil {
 			return err
-		}
-		if !given {
-			payload = nil
 		}
 		if what.body, err = envelope(fields, payload); err != nil {
 			return err
@@ -193,6 +191,7 @@ func newEndpointsTest(w world) *cobra.Command {
 	})
 	cmd.Flags().StringVar(&eventType, "type", "", "the event's `type` (default postrider.test)")
 	data.flags(cmd)
+	cmd.Flag("data").Usage += " (default: the server's, {})"
 	return cmd
 }
 

@@ -50,6 +50,7 @@ func newEndpointsRotate(w world) *cobra.Command {
 	})
 	cmd.Flags().StringVar(&file, "secret-file", "", "`file` with the new secret, - for the standard input (default: one is made)")
 	cmd.Flags().StringVar(&overlap, "overlap", "", "how long the old one signs as well (default 24h; github and timestamped-hex take only 0s)")
+	judge(cmd, "overlap", span)
 	return cmd
 }
 
@@ -59,7 +60,7 @@ func (w world) showSecrets(body json.RawMessage) error {
 		return err
 	}
 	t := newTable("SECRET", "MADE", "SIGNS UNTIL")
-	t.add(s.Secret, w.clock(&s.CreatedAt), "replaced")
+	t.add(s.Secret, w.clock(&s.CreatedAt), "it is replaced")
 	for _, old := range s.Previous {
 		t.add(old.Secret, w.clock(&old.CreatedAt), w.clock(old.ExpiresAt))
 	}

@@ -6,6 +6,9 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/postrider/postrider/signer"
+	"github.com/postrider/postrider/subscriptions"
 )
 
 // endpointFlags are the fields of an endpoint that can be set.
@@ -15,18 +18,53 @@ type endpointFlags struct {
 	maxInFlight                                           int
 }
 
-func (f *endpointFlags) flags(cmd *cobra.Command) {
+// endpointTexts say in --help what a flag of an endpoint's field does.
+type endpointTexts struct {
+	uid, description, eventTypes, header, scheme, signatureHeader, secretFile, maxInFlight, timeout, schedule string
+}
+
+var (
+	textsOfCreate = endpointTexts{
+		uid:             "your own `name` for it, to use wherever its id is asked for",
+		description:     "what it is for",
+		eventTypes:      "what it gets, such as order.paid,order.* (default all)",
+		header:          "a header to send with every delivery, as `'Name: value'`; may be repeated",
+		scheme:          "how deliveries are signed: " + join(signer.Schemes()) + " (default " + signer.Schemes()[0].String() + ")",
+		signatureHeader: "of the scheme stripe: the `header` that carries the signature",
+		secretFile:      "`file` with the signing secret, - for the standard input (default: one is made)",
+		maxInFlight:     "`number` of deliveries at once (default: the server's)",
+		timeout:         "longest `time` for an attempt, such as 15s (default: the server's)",
+		schedule:        "delays before the retries, such as 1m,5m,30m (default: the server's)",
+	}
+	textsOfUpdate = endpointTexts{
+		uid:             "another `name` of your own for it; empty: none",
+		description:     "what it is for; empty: nothing",
+		eventTypes:      "what it gets from now on, in place of what it got; empty: all",
+		header:          "headers to send with every delivery, in place of all there were, as `'Name: value'`; may be repeated; empty: none",
+		scheme:          "another way to sign: " + join(signer.Schemes()) + "; empty: " + signer.Schemes()[0].String(),
+		signatureHeader: "of the scheme stripe: another `header` that carries the signature; empty: the scheme's own",
+		secretFile:      "only beside another --scheme: `file` with its secret, - for the standard input; else there is `endpoints rotate`",
+		maxInFlight:     "another `number` of deliveries at once; 0: the server's default",
+		timeout:         "another longest `time` for an attempt, such as 15s; empty: the server's default",
+		schedule:        "other delays before the retries, such as 1m,5m,30m; empty: the server's default",
+	}
+)
+
+func (f *endpointFlags) flags(cmd *cobra.Command, t endpointTexts) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.uid, "uid", "", "your own `name` for it, to use wherever its id is asked for")
-	flags.StringVar(&f.description, "description", "", "what it is for")
-	flags.StringSliceVar(&f.eventTypes, "event-types", nil, "what it gets, such as order.paid,order.* (default all)")
-	flags.StringArrayVar(&f.headers, "header", nil, "a header to send with every delivery, as `'Name: value'`; may be repeated")
-	flags.StringVar(&f.scheme, "scheme", "", "standard (the default), standard-ed25519, stripe, github or timestamped-hex")
-	flags.StringVar(&f.header, "signature-header", "", "of the scheme stripe: the `header` that carries the signature")
-	flags.StringVar(&f.secretFile, "secret-file", "", "`file` with the signing secret, - for the standard input (default: one is made)")
-	flags.IntVar(&f.maxInFlight, "max-in-flight", 0, "`number` of deliveries at once")
-	flags.StringVar(&f.timeout, "timeout", "", "longest `time` for an attempt, such as 15s")
-	flags.StringSliceVar(&f.schedule, "retry-schedule", nil, "delays before the retries, such as 1m,5m,30m")
+	flags.StringVar(&f.uid, "uid", "", t.uid)
+	flags.StringVar(&f.description, "description", "", t.description)
+	flags.StringSliceVar(&f.eventTypes, "event-types", nil, t.eventTypes)
+	flags.StringArrayVar(&f.headers, "header", nil, t.header)
+	flags.StringVar(&f.scheme, "scheme", "", t.scheme)
+	flags.StringVar(&f.header, "signature-header", "", t.signatureHeader)
+	flags.StringVar(&f.secretFile, "secret-file", "", t.secretFile)
+	flags.IntVar(&f.maxInFlight, "max-in-flight", 0, t.maxInFlight)
+	flags.StringVar(&f.timeout, "timeout", "", t.timeout)
+	flags.StringSliceVar(&f.schedule, "retry-schedule", nil, t.schedule)
+	judge(cmd, "scheme", among(signer.Schemes()...))
+	judge(cmd, "timeout", span)
+	judge(cmd, "retry-schedule", span)
 }
 
 // body makes a request's body of the flags that were given. An empty value takes a field back to its default.
@@ -106,7 +144,7 @@ func newEndpointsCreate(w world) *cobra.Command {
 		}
 		return r.fetch(cmd.Context(), call{method: http.MethodPost, path: endpointPath(tenant), body: body}, w.showEndpoint)
 	})
-	f.flags(cmd)
+	f.flags(cmd, textsOfCreate)
 	cmd.Flags().BoolVar(&disabled, "disabled", false, "its deliveries are held until it is enabled")
 	return cmd
 }
@@ -116,6 +154,9 @@ func newEndpointsUpdate(w world) *cobra.Command {
 	var target, status string
 	cmd := tenantCommand(w, &cobra.Command{
 		Use: "update ENDPOINT", Short: "Change what is given by flags; --status enabled revives it", Args: exactly("ENDPOINT"),
+		Long: "Change what is given by flags, and nothing else. An empty value (--timeout=) or --max-in-flight 0 takes a field back to\n" +
+			"its default. --status enabled revives an endpoint that is disabled or dead.",
+		Example: "  postrider endpoints update ep_… --tenant acme --timeout 5s --event-types=",
 	}, func(cmd *cobra.Command, r *remote, tenant string, args []string) error {
 		fields := map[string]any{}
 		setText(fields, "url", target)
@@ -129,8 +170,9 @@ func newEndpointsUpdate(w world) *cobra.Command {
 		}
 		return r.fetch(cmd.Context(), call{method: http.MethodPatch, path: endpointPath(tenant, args[0]), body: body}, w.showEndpoint)
 	})
-	f.flags(cmd)
+	f.flags(cmd, textsOfUpdate)
 	cmd.Flags().StringVar(&target, "endpoint-url", "", "where deliveries go from now on")
-	cmd.Flags().StringVar(&status, "status", "", "enabled or disabled")
+	cmd.Flags().StringVar(&status, "status", "", "enabled (revives it and goes on with what is held) or disabled")
+	judge(cmd, "status", among(subscriptions.Enabled, subscriptions.Disabled))
 	return cmd
 }

@@ -5,9 +5,12 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/postrider/postrider/internal/intake"
 )
 
 // event is what of an event is shown to people.
@@ -89,7 +92,8 @@ func newEventsList(w world) *cobra.Command {
 			return r.show(cmd, l, eventPath(tenant), query, w.listEvents)
 		})
 	cmd.Flags().StringVar(&eventType, "type", "", "only this `type`")
-	cmd.Flags().StringVar(&status, "status", "", "scheduled, queued, running, succeeded, failed or cancelled")
+	cmd.Flags().StringVar(&status, "status", "", "only this one: "+strings.Join(intake.Statuses(), ", "))
+	judge(cmd, "status", among(intake.Statuses()...))
 	windowFlags(cmd)
 	l.flags(cmd)
 	return cmd

@@ -47,22 +47,22 @@ func (p *payloadFlags) flags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&p.file, "file", "", "the `file` that holds the payload, - for the standard input")
 }
 
-// read gives the payload's bytes as they are, and whether there was one; else it is {}.
-func (p *payloadFlags) read(cmd *cobra.Command, stdin io.Reader) (payload []byte, given bool, err error) {
+// read gives the payload's bytes as they are; nil says that none was given.
+func (p *payloadFlags) read(cmd *cobra.Command, stdin io.Reader) (payload []byte, err error) {
 	data, file := cmd.Flags().Changed("data"), cmd.Flags().Changed("file")
 	switch {
 	case data && file:
-		return nil, false, usagef(cmd, "--data and --file are two ways to say one thing")
+		return nil, usagef(cmd, "--data and --file are two ways to say one thing")
 	case data:
-		return []byte(p.data), true, nil
+		return []byte(p.data), nil
 	case file:
 		payload, err = readFile(p.file, stdin)
 		if err != nil {
-			return nil, false, fmt.Errorf("read the payload: %w", err)
+			return nil, fmt.Errorf("read the payload: %w", err)
 		}
-		return payload, true, nil
+		return payload, nil
 	}
-	return []byte("{}"), false, nil
+	return nil, nil
 }
 
 // envelope writes a JSON object with the payload's bytes in it as they stand: encoding/json would strip blanks and
@@ -102,11 +102,9 @@ func newEventsSend(w world) *cobra.Command {
 	cmd := tenantCommand(w, &cobra.Command{
 		Use: "send", Short: "Send an event to a tenant's endpoints", Args: exactly(),
 		Example: `  postrider events send --tenant acme --type order.paid --data '{"order": 1}'
-  postrider events send --tenant acme --type report.ready --raw --content-type application/pdf --file report.pdf`,
+  postrider events send --tenant acme --type report.ready --raw --content-type application/pdf --file report.pdf
+  generate | postrider events send --tenant acme --type order.paid --file -`,
 	}, func(cmd *cobra.Command, r *remote, tenant string, _ []string) error {
-		if err := need(cmd, "type"); err != nil {
-			return err
-		}
 		what, err := f.call(cmd, w, tenant)
 		if err != nil {
 			return err
@@ -123,11 +121,13 @@ func newEventsSend(w world) *cobra.Command {
 	flags.StringSliceVar(&f.endpoints, "endpoint", nil, "only to these endpoints (ids or uids), as far as they want the type")
 	flags.String("deliver-at", "", "not before this `time` (2026-11-30T09:00:00Z, or 10m from now)")
 	flags.StringVar(&f.idempotencyKey, "idempotency-key", "", "makes it safe to repeat: the same `key` and content make one event")
+	require(cmd, "type")
+	requirePayload(cmd)
 	return cmd
 }
 
 func (f *sendFlags) call(cmd *cobra.Command, w world, tenant string) (call, error) {
-	payload, _, err := f.read(cmd, w.stdin)
+	payload, err := f.read(cmd, w.stdin)
 	if err != nil {
 		return call{}, err
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -39,7 +40,7 @@ func report(stderr io.Writer, err error) int {
 		return exitDone
 	case errors.As(err, &usage):
 		if usage.detail != "" {
-			fmt.Fprintf(stderr, "postrider: %s\nTry '%s --help'.\n", oneLine(usage.detail), usage.command)
+			fmt.Fprintf(stderr, "postrider: %s; see '%s --help'\n", oneLine(usage.detail), usage.command)
 		}
 		return exitUsage
 	case errors.As(err, &bad):
@@ -81,5 +82,14 @@ func split(err error) []error {
 }
 
 // oneLine lets an error of several lines, such as a failed connection to each of a host's addresses, be one, and keeps
-// what came from elsewhere from steering the terminal.
-func oneLine(text string) string { return printable(strings.Join(strings.Fields(text), " ")) }
+// what came from elsewhere from steering the terminal. A line that comes again is left out: an address is tried with TLS
+// and without, and refuses both in the same words.
+func oneLine(text string) string {
+	var lines []string
+	for line := range strings.Lines(text) {
+		if line = strings.Join(strings.Fields(line), " "); line != "" && !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	return printable(strings.Join(lines, " "))
+}

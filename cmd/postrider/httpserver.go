@@ -16,7 +16,11 @@ import (
 const (
 	headerTimeout = 10 * time.Second
 	// readTimeout bounds a whole request. The largest payload that can be configured (256 MiB) needs 1 MB/s for it.
-	readTimeout    = 5 * time.Minute
+	readTimeout = 5 * time.Minute
+	// writeTimeout bounds an answer to a client that takes it slowly or not at all, which would otherwise last for ever. It
+	// runs from the end of the request's headers, so it has to leave time for the body too. The largest answer is the
+	// largest payload, 256 MiB: it needs 0.7 MB/s.
+	writeTimeout   = readTimeout + 2*time.Minute
 	idleTimeout    = 2 * time.Minute
 	maxHeaderBytes = 64 << 10
 	// httpDrain is how long requests that are being answered may go on when the process stops.
@@ -41,9 +45,9 @@ func listen(ctx context.Context, addr string) (net.Listener, error) {
 
 func newServer(l net.Listener, h http.Handler, logger zerolog.Logger) *server {
 	return &server{l, &http.Server{
-		Handler: h, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout,
-		MaxHeaderBytes: maxHeaderBytes,
-		ErrorLog:       log.New(lineLogger{logger, "http.server"}, "", 0),
+		Handler: h, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
+		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
+		ErrorLog: log.New(lineLogger{logger, "http.server"}, "", 0),
 	}}
 }
 

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/postrider/postrider/internal/auth"
 )
 
 // keyring is where API keys are made and revoked: straight in the database, or through the API of a server.
@@ -70,7 +72,8 @@ func newKeysCreate(w world) *cobra.Command {
 		Use: "create NAME", Short: "Make an API key and print it, this once", Args: exactly("NAME"),
 	})
 	cmd.Flags().StringSliceVar(&scopes, "scopes", nil,
-		"what it may do: events:write, endpoints:write, deliveries:read, deliveries:write, admin")
+		"what it may do: "+join(auth.Scopes())+" (required)")
+	judge(cmd, "scopes", among(auth.Scopes()...))
 	cmd.Flags().StringVar(&tenant, "tenant", "", "bind it to this `tenant` (id or uid)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
 		if len(scopes) == 0 {

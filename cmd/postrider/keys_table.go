@@ -13,11 +13,9 @@ import (
 	"github.com/postrider/postrider/subscriptions"
 )
 
-// keyTable is the keyring in the database itself: who can write there needs no key to make the first one.
-type keyTable struct {
-	db   *database
-	keys *auth.Keys
-}
+// keyTable is the keyring in the database itself: who can write there needs no key to make the first one. Only making one
+// takes a node number: the others make no id.
+type keyTable struct{ db *database }
 
 func openKeyTable(ctx context.Context, c config.Database) (keyring, error) {
 	c.MaxConns, c.MigrateOnStart = 2, false
@@ -25,12 +23,17 @@ func openKeyTable(ctx context.Context, c config.Database) (keyring, error) {
 	if err != nil {
 		return nil, err
 	}
-	return keyTable{db, auth.NewKeys(db.pool, db.ids, db.clock.Now)}, nil
+	return keyTable{db}, nil
 }
+
+func (k keyTable) keys() *auth.Keys { return auth.NewKeys(k.db.pool, k.db.ids, k.db.clock.Now) }
 
 func (k keyTable) close() error { return k.db.close() }
 
 func (k keyTable) create(ctx context.Context, n newAPIKey) (json.RawMessage, error) {
+	if err := k.db.takeNode(ctx); err != nil {
+		return nil, err
+	}
 	made := auth.NewKey{Name: n.Name}
 	for _, s := range n.Scopes {
 		made.Scopes = append(made.Scopes, auth.Scope(s))
@@ -43,7 +46,7 @@ func (k keyTable) create(ctx context.Context, n newAPIKey) (json.RawMessage, err
 		}
 		made.Tenant = &t.ID
 	}
-	key, text, err := k.keys.Create(ctx, made)
+	key, text, err := k.keys().Create(ctx, made)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +56,7 @@ func (k keyTable) create(ctx context.Context, n newAPIKey) (json.RawMessage, err
 }
 
 func (k keyTable) list(ctx context.Context, limit int) (page, error) {
-	keys, err := k.keys.List(ctx, limit, id.ID{})
+	keys, err := k.keys().List(ctx, limit, id.ID{})
 	if err != nil {
 		return page{}, err
 	}
@@ -73,7 +76,7 @@ func (k keyTable) revoke(ctx context.Context, key string) error {
 	if err != nil {
 		return fault.Wrap(fault.NotFound, err, "no such API key: %s", quote(key))
 	}
-	if err := k.keys.Revoke(ctx, n); err != nil {
+	if err := k.keys().Revoke(ctx, n); err != nil {
 		return fmt.Errorf("revoke %s: %w", key, err)
 	}
 	return nil

@@ -136,6 +136,9 @@ func TestVersion(t *testing.T) {
 	if out := must(t, nil, "version"); !strings.HasPrefix(out, "postrider "+v["version"]+" ") {
 		t.Errorf("%q", out)
 	}
+	if flag, out := must(t, nil, "--version"), must(t, nil, "version"); flag != out {
+		t.Errorf("--version says %q, version %q", flag, out)
+	}
 	if got := userAgent(); got != "Postrider/"+v["version"] {
 		t.Errorf("User-Agent %s", got)
 	}

@@ -28,6 +28,7 @@ func remoteCommand(w world, cmd *cobra.Command) (*cobra.Command, *remote) {
 	cmd.Flags().StringVar(&r.url, "url", "", "the server's `URL` (POSTRIDER_URL; default "+defaultURL+")")
 	cmd.Flags().StringVar(&r.key, "api-key", "", "API `key` (POSTRIDER_API_KEY); with neither, that of a running `postrider dev`")
 	cmd.Flags().StringVar(&r.dir, "dir", defaultDevDir(), "`folder` of `postrider dev`")
+	judge(cmd, "url", checkBase)
 	jsonFlag(cmd, &r.json)
 	return cmd, r
 }
@@ -42,6 +43,7 @@ func (r *remote) client() (*client, error) {
 	if base == "" {
 		base = r.w.env("POSTRIDER_URL")
 	}
+	base = trimBase(base)
 	if key == "" {
 		key = r.w.env("POSTRIDER_API_KEY")
 	}

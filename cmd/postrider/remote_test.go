@@ -21,14 +21,16 @@ func TestWhereACallGoesAndWithWhichKey(t *testing.T) {
 		remote    remote
 		base, key string // "": refused
 	}{
-		"dev alone":                 {remote{dir: dev}, "http://127.0.0.1:8081", "dev-key"},
-		"dev's key and no URL":      {remote{dir: dev, key: "dev-key"}, "http://127.0.0.1:8081", "dev-key"},
-		"dev's URL and no key":      {remote{dir: dev, url: "http://127.0.0.1:8081"}, "http://127.0.0.1:8081", "dev-key"},
-		"another key":               {remote{dir: dev, key: "k"}, defaultURL, "k"},
-		"another URL":               {remote{dir: dev, url: "https://prod.test"}, "", ""},
-		"another URL and dev's key": {remote{dir: dev, url: "https://prod.test", key: "dev-key"}, "https://prod.test", "dev-key"},
-		"a dev that is stopped":     {remote{dir: stopped}, "", ""},
-		"no dev":                    {remote{dir: t.TempDir()}, "", ""},
+		"dev alone":                  {remote{dir: dev}, "http://127.0.0.1:8081", "dev-key"},
+		"dev's key and no URL":       {remote{dir: dev, key: "dev-key"}, "http://127.0.0.1:8081", "dev-key"},
+		"dev's URL and no key":       {remote{dir: dev, url: "http://127.0.0.1:8081"}, "http://127.0.0.1:8081", "dev-key"},
+		"another key":                {remote{dir: dev, key: "k"}, defaultURL, "k"},
+		"dev's URL as it is printed": {remote{dir: dev, url: "http://127.0.0.1:8081/v1"}, "http://127.0.0.1:8081", "dev-key"},
+		"a path and /v1/":            {remote{dir: dev, key: "k", url: "https://x.test/hooks/v1/"}, "https://x.test/hooks", "k"},
+		"another URL":                {remote{dir: dev, url: "https://prod.test"}, "", ""},
+		"another URL and dev's key":  {remote{dir: dev, url: "https://prod.test", key: "dev-key"}, "https://prod.test", "dev-key"},
+		"a dev that is stopped":      {remote{dir: stopped}, "", ""},
+		"no dev":                     {remote{dir: t.TempDir()}, "", ""},
 		"the environment": {
 			remote{dir: dev, w: world{environ: []string{"POSTRIDER_API_KEY=e", "POSTRIDER_URL=https://e.test/"}}}, "https://e.test", "e",
 		},

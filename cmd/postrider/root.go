@@ -18,7 +18,10 @@ func newRoot(w world) *cobra.Command {
 	root.SetIn(w.stdin)
 	root.SetOut(w.stdout)
 	root.SetErr(w.stderr)
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usagef(cmd, "%v", err) })
+	root.SetFlagErrorFunc(flagFault)
+	root.SetHelpCommand(newHelp())
+	root.Version = versionLine() // makes --version
+	root.SetVersionTemplate("{{.Version}}\n")
 	return root
 }
 
@@ -30,15 +33,38 @@ func group(use, short string, commands ...*cobra.Command) *cobra.Command {
 			_ = cmd.Help() // it writes to the standard error, and there is nowhere to tell that this failed
 			return usageError{}
 		}
-		detail := "unknown command " + quote(args[0]) + " of " + quote(cmd.CommandPath())
-		cmd.SuggestionsMinimumDistance = 2
-		if meant := cmd.SuggestionsFor(args[0]); len(meant) > 0 {
-			detail += ", did you mean " + strings.Join(meant, " or ") + "?"
-		}
-		return usagef(cmd, "%s", detail)
+		return unknownCommand(cmd, args[0])
 	}}
 	cmd.AddCommand(commands...)
 	return cmd
+}
+
+func unknownCommand(cmd *cobra.Command, name string) error {
+	detail := "unknown command " + quote(name) + " of " + quote(cmd.CommandPath())
+	cmd.SuggestionsMinimumDistance = 2
+	if meant := cmd.SuggestionsFor(name); len(meant) > 0 {
+		detail += " (did you mean " + strings.Join(meant, " or ") + "?)"
+	}
+	return usagef(cmd, "%s", detail)
+}
+
+// newHelp makes the command `help`. cobra's own is content with commands that do not exist.
+func newHelp() *cobra.Command {
+	return &cobra.Command{
+		Use: "help [COMMAND]...", Short: "Show what a command does", Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			about, rest, err := cmd.Root().Find(args)
+			if err != nil {
+				return usagef(cmd, "%v", err)
+			}
+			if len(rest) > 0 {
+				return unknownCommand(about, rest[0])
+			}
+			about.InitDefaultHelpFlag()
+			about.InitDefaultVersionFlag()
+			return about.Help()
+		},
+	}
 }
 
 // exactly makes a command's arguments those that its usage line names.
@@ -52,18 +78,4 @@ func exactly(names ...string) cobra.PositionalArgs {
 		}
 		return nil
 	}
-}
-
-// need refuses a command line that lacks a flag which has no default.
-func need(cmd *cobra.Command, flags ...string) error {
-	var missing []string
-	for _, name := range flags {
-		if f := cmd.Flag(name); f == nil || f.Value.String() == "" {
-			missing = append(missing, "--"+name)
-		}
-	}
-	if len(missing) == 0 {
-		return nil
-	}
-	return usagef(cmd, "%s is missing", strings.Join(missing, " and "))
 }

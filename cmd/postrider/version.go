@@ -34,6 +34,10 @@ func buildVersion() string {
 // userAgent is what receivers and our own API are told.
 func userAgent() string { return "Postrider/" + buildVersion() }
 
+func versionLine() string {
+	return fmt.Sprintf("postrider %s (%s %s/%s)", buildVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
+
 func newVersion(w world) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -44,7 +48,7 @@ func newVersion(w world) *cobra.Command {
 					"version": buildVersion(), "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH,
 				})
 			}
-			fmt.Fprintf(w.stdout, "postrider %s (%s %s/%s)\n", buildVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			fmt.Fprintln(w.stdout, versionLine())
 			return nil
 		},
 	}

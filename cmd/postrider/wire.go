@@ -76,6 +76,9 @@ func wire(
 			err = errors.Join(err, w.close())
 		}
 	}()
+	if err := w.db.takeNode(ctx); err != nil {
+		return nil, err
+	}
 	if err := upkeep.EnsurePartitions(ctx, db.pool, db.clock.Now()); err != nil {
 		log.Error().Err(err).Msg("partitions.failed") // history goes to the default partition, and everything else goes on
 	}
@@ -86,6 +89,7 @@ func wire(
 		return nil, err
 	}
 	w.addClock()
+	w.addNode()
 	if r.scheduler {
 		if err := w.addScheduler(); err != nil {
 			return nil, err

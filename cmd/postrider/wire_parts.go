@@ -61,7 +61,14 @@ func (w *wiring) addClock() {
 	}})
 }
 
-// addScheduler adds what keeps house. The clock is not among its jobs here: every process needs that one.
+// addNode keeps the node number this process's, and ends the process when it no longer is.
+func (w *wiring) addNode() {
+	w.add(part{name: "the node number", stop: settle, run: func(ctx context.Context) error {
+		return w.db.node.Hold(ctx, func(err error) { w.log.Warn().Err(err).Msg("node.failed") })
+	}})
+}
+
+// addScheduler adds what keeps house.
 func (w *wiring) addScheduler() error {
 	notices, err := alert.NewSender(w.cfg.Alerts.URLs, w.log, w.db.pool, w.db.clock.Now)
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/postrider/postrider/internal/egress"
 	"github.com/postrider/postrider/internal/intake"
 	"github.com/postrider/postrider/internal/metrics"
+	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/internal/seal"
 	"github.com/postrider/postrider/subscriptions"
 )
@@ -41,9 +42,13 @@ func (w *wiring) share(ctx context.Context) error {
 	w.store = subscriptions.New(subscriptions.Deps{
 		DB: db, IDs: w.db.ids, Now: now, Box: box, CheckURL: w.policy.CheckURL, MaxTimeout: w.cfg.Delivery.MaxTimeout(),
 	})
-	w.desk = dispatcher.NewDesk(dispatcher.DeskDeps{DB: db, Now: now, Wake: wake})
+	searches := pg.NewSearches(int(w.cfg.Database.MaxConns))
+	w.desk = dispatcher.NewDesk(dispatcher.DeskDeps{DB: db, Now: now, Wake: wake, Searches: searches})
 	w.alerts = alert.NewDesk(db, w.db.ids.Next, now)
-	w.intake = intake.New(intake.Deps{DB: db, IDs: w.db.ids, Now: now, MaxPayload: w.cfg.Events.MaxPayload, Wake: wake, Accepted: w.metrics.Accepted})
+	w.intake = intake.New(intake.Deps{
+		DB: db, IDs: w.db.ids, Now: now, MaxPayload: w.cfg.Events.MaxPayload, Wake: wake, Accepted: w.metrics.Accepted,
+		Searches: searches,
+	})
 	return nil
 }
 

@@ -32,16 +32,16 @@ type notice struct {
 
 // At idle this is all that is done: one look into alert_notices_unsent, which is empty then, instead of 256.
 const dueBucketsSQL = `
-SELECT DISTINCT shard FROM alert_notices WHERE sent_at IS NULL AND next_try_at <= @now AND attempts < @tries`
+SELECT DISTINCT shard FROM alert_notices WHERE sent_at IS NULL AND given_up_at IS NULL AND next_try_at <= @now`
 
 // Through alert_notices_unsent twice: for what is due, and for an earlier notice of the same alert that is not through
-// and not given up, which holds the later ones back.
+// and not given up, which holds the later ones back. A notice whose last try ended with its process is tried once more.
 const claimNoticesSQL = `
 WITH due AS MATERIALIZED (
     SELECT n.id FROM alert_notices n
-    WHERE n.shard = @shard AND n.sent_at IS NULL AND n.next_try_at <= @now AND n.attempts < @tries
+    WHERE n.shard = @shard AND n.sent_at IS NULL AND n.given_up_at IS NULL AND n.next_try_at <= @now
         AND NOT EXISTS (SELECT FROM alert_notices e WHERE e.shard = @shard AND e.sent_at IS NULL
-            AND e.attempts < @tries AND e.alert_id = n.alert_id AND e.id < n.id)
+            AND e.given_up_at IS NULL AND e.alert_id = n.alert_id AND e.id < n.id)
     ORDER BY n.next_try_at, n.id LIMIT @limit FOR UPDATE OF n SKIP LOCKED
 )
 UPDATE alert_notices n SET attempts = n.attempts + 1, next_try_at = @leased_until
@@ -54,7 +54,7 @@ RETURNING n.shard, n.id, a.id AS alert, a.tenant_id AS tenant, t.name AS tenant_
 // comes back only when no other bucket has work.
 func (s *Sender) claim(ctx context.Context) ([]notice, error) {
 	now := s.now()
-	rows, err := s.db.Query(ctx, dueBucketsSQL, pgx.StrictNamedArgs{"now": now, "tries": maxTries})
+	rows, err := s.db.Query(ctx, dueBucketsSQL, pgx.StrictNamedArgs{"now": now})
 	if err != nil {
 		return nil, pg.Fault(fmt.Errorf("look for notices: %w", err))
 	}
@@ -69,7 +69,7 @@ func (s *Sender) claim(ctx context.Context) ([]notice, error) {
 			break
 		}
 		rows, err := s.db.Query(ctx, claimNoticesSQL, pgx.StrictNamedArgs{
-			"shard": shard, "now": now, "tries": maxTries, "limit": roundSize - len(out), "leased_until": now.Add(noticeLease),
+			"shard": shard, "now": now, "limit": roundSize - len(out), "leased_until": now.Add(noticeLease),
 		})
 		if err == nil {
 			var some []notice
@@ -87,12 +87,13 @@ func (s *Sender) claim(ctx context.Context) ([]notice, error) {
 }
 
 const markSentSQL = `
-UPDATE alert_notices SET sent_at = @now, sent_to = '{}', last_error = NULL WHERE shard = @shard AND id = @id`
+UPDATE alert_notices SET sent_at = @now, given_up_at = NULL, sent_to = '{}', last_error = NULL
+WHERE shard = @shard AND id = @id`
 
 // The number of tries guards against an owner that comes back after its claim ended and another process took over.
 const markFailedSQL = `
-UPDATE alert_notices SET next_try_at = @next, sent_to = @sent_to, last_error = @error
-WHERE shard = @shard AND id = @id AND sent_at IS NULL AND attempts = @attempts`
+UPDATE alert_notices SET next_try_at = @next, given_up_at = @given_up, sent_to = @sent_to, last_error = @error
+WHERE shard = @shard AND id = @id AND sent_at IS NULL AND given_up_at IS NULL AND attempts = @attempts`
 
 func (s *Sender) settle(ctx context.Context, results []result) error {
 	now := s.now()
@@ -103,12 +104,16 @@ func (s *Sender) settle(ctx context.Context, results []result) error {
 			continue
 		}
 		next := now.Add(retryDelay(r.Attempts))
+		var givenUp *time.Time
+		if r.Attempts >= maxTries {
+			givenUp = &now
+		}
 		b.Queue(markFailedSQL, pgx.StrictNamedArgs{
 			"shard": r.Shard, "id": r.ID, "attempts": r.Attempts, "next": next,
-			"sent_to": r.SentTo, "error": r.err.Error(),
+			"given_up": givenUp, "sent_to": r.SentTo, "error": r.err.Error(),
 		})
 		line := s.log.Warn().Str("alert", id.Alert.Format(id.ID{Shard: r.Shard, N: r.Alert})).Int("try", r.Attempts).Err(r.err)
-		if r.Attempts < maxTries {
+		if givenUp == nil {
 			line.Time("next_try", next).Msg("alert.notice_failed")
 		} else {
 			line.Msg("alert.notice_given_up")

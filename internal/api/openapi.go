@@ -77,6 +77,8 @@ func (s *server) description() http.Handler {
 func rawBody(most int64) func(*huma.Operation) {
 	return func(op *huma.Operation) {
 		limit(most)(op)
+		op.Description = "The path ends in the event's type, such as `order.paid`; it is called {evt} because other calls have the " +
+			"event's id there. The body is the payload, byte for byte, and its Content-Type goes along.\n\n" + op.Description
 		op.Errors = append(op.Errors, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType)
 	}
 }

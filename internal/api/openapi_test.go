@@ -2,8 +2,10 @@ package api_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -41,7 +43,8 @@ func (w *world) checkAgainstDescription(req *http.Request, res *http.Response, b
 	}
 }
 
-func (w *world) newValidator() validator.Validator {
+// description gives /openapi.json.
+func (w *world) description() []byte {
 	w.t.Helper()
 	req, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, w.http.URL+"/openapi.json", http.NoBody)
 	if err != nil {
@@ -56,7 +59,12 @@ func (w *world) newValidator() validator.Validator {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	doc, err := libopenapi.NewDocument(spec)
+	return spec
+}
+
+func (w *world) newValidator() validator.Validator {
+	w.t.Helper()
+	doc, err := libopenapi.NewDocument(w.description())
 	if err != nil {
 		w.t.Fatalf("/openapi.json cannot be read: %v", err)
 	}
@@ -76,4 +84,44 @@ func TestDescription(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.newValidator().Release()
+}
+
+// TestEachErrorIsShownByItsOwnSample reads the description as the reference does.
+func TestEachErrorIsShownByItsOwnSample(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var spec struct {
+		Paths map[string]map[string]struct {
+			Responses map[string]struct {
+				Content map[string]struct {
+					Example *struct {
+						Status int
+						Errors []any
+					}
+				}
+			}
+		}
+	}
+	if err := json.Unmarshal(w.description(), &spec); err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	for path, operations := range spec.Paths {
+		for method, op := range operations {
+			for status, answer := range op.Responses {
+				problem, isProblem := answer.Content["application/problem+json"]
+				if !isProblem {
+					continue
+				}
+				seen++
+				sample := problem.Example
+				if sample == nil || strconv.Itoa(sample.Status) != status || (len(sample.Errors) > 0) != (status == "422") {
+					t.Errorf("%s %s shows for %s the sample %+v", method, path, status, sample)
+				}
+			}
+		}
+	}
+	if seen < 100 {
+		t.Errorf("only %d answers are problems", seen)
+	}
 }

@@ -37,15 +37,17 @@ const (
 	requestTimeout   fault.Code = "request_timeout" // the body came too slowly
 )
 
+const problemType = "application/problem+json"
+
 // typePrefix and a fault's code make a problem's type, the member that programs shall look at.
 const typePrefix = "urn:postrider:problem:"
 
 // Problem is the body of every answer that is an error (RFC 9457, section 3.1).
 type Problem struct {
-	Type   string         `json:"type" format:"uri" example:"urn:postrider:problem:invalid" doc:"Says which kind of problem it is; a program can rely on it."`
-	Title  string         `json:"title" example:"Unprocessable Entity" doc:"The same in a few words."`
-	Status int            `json:"status" example:"422" doc:"The answer's status."`
-	Detail string         `json:"detail" example:"/url: needs a host" doc:"What went wrong this time, for a person."`
+	Type   string         `json:"type" format:"uri" doc:"Says which kind of problem it is; a program can rely on it."`
+	Title  string         `json:"title" doc:"The same in a few words."`
+	Status int            `json:"status" doc:"The answer's status."`
+	Detail string         `json:"detail" doc:"What went wrong this time, for a person."`
 	Errors []ProblemError `json:"errors,omitempty" nullable:"false" doc:"Each place in the request that is at fault."`
 
 	cause error // for the log alone
@@ -67,7 +69,7 @@ func (p *Problem) Unwrap() error { return p.cause }
 func (p *Problem) GetStatus() int { return p.Status }
 
 // ContentType is RFC 9457's, whatever was negotiated for the good case.
-func (*Problem) ContentType(string) string { return "application/problem+json" }
+func (*Problem) ContentType(string) string { return problemType }
 
 // newProblem makes a problem with a detail in words.
 func newProblem(code fault.Code, detail string) *Problem {

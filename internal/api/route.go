@@ -91,6 +91,7 @@ func (s *server) operation(tag string, rt route) huma.Operation {
 	op := huma.Operation{
 		Method: rt.method, Path: rt.path, DefaultStatus: rt.status, OperationID: rt.id, Summary: rt.summary,
 		Tags: []string{tag}, MaxBodyBytes: smallBody + 1, BodyReadTimeout: bodyTime,
+		Responses:   map[string]*huma.Response{}, // not nil: what huma fills in is known here, too
 		Middlewares: huma.Middlewares{s.gate(rt)},
 	}
 	if !rt.may.public {

@@ -53,7 +53,7 @@ func (s *server) groups() []group {
 		{"Events", "What happened, and is told to the tenant's endpoints.", []route{
 			{"POST", aTenant + "/events", 202, events, "enqueue-event", "Enqueue an event as an envelope", handle(s.enqueue), limit(payload + envelopeRoom)},
 			{"POST", aTenant + "/events:batch", 202, events, "enqueue-batch", "Enqueue up to 1,000 events, all or none", handle(s.enqueueBatch), limit(batchBody)},
-			{"POST", anEvent, 202, events, "enqueue-raw-event", "Enqueue an event whose payload is the request's body", handleRaw(s.enqueueRaw), rawBody(payload)},
+			{"POST", anEvent, 202, events, "enqueue-raw-event", "Enqueue an event raw: the path's last segment is its type, the body its payload", handleRaw(s.enqueueRaw), rawBody(payload)},
 			{"GET", aTenant + "/events", 200, reading, "list-events", "List a tenant's events", handle(s.listEvents), nil},
 			{"GET", anEvent, 200, reading, "get-event", "Read an event, its deliveries and who was skipped", handle(s.readEvent), nil},
 			{"GET", anEvent + "/payload", 200, reading, "get-event-payload", "Read an event's payload", handle(s.readPayload), anyContent},
@@ -103,7 +103,9 @@ func (s *server) register() {
 		spec := s.api.OpenAPI()
 		spec.Tags = append(spec.Tags, &huma.Tag{Name: g.tag, Description: g.about})
 		for _, rt := range g.routes {
-			rt.act.register(s.api, s.operation(g.tag, rt))
+			op := s.operation(g.tag, rt)
+			rt.act.register(s.api, op)
+			showSamples(op.Responses)
 		}
 	}
 	for pattern, handler := range s.plain() {

@@ -15,8 +15,8 @@ type Generator struct {
 	last int64 // milliseconds << seqBits | sequence: the place of the last id made
 }
 
-// NewGenerator makes a generator for the node (0 to MaxNode, dealt out by the database so that a restarted process
-// never repeats itself) that reads the time from now.
+// NewGenerator makes a generator for the node (0 to MaxNode, leased from the database, so that no two live processes
+// have the same) that reads the time from now.
 func NewGenerator(node int, now func() time.Time) *Generator {
 	return &Generator{node: int64(node) & MaxNode, now: now}
 }

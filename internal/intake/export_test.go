@@ -63,6 +63,14 @@ func (i *Intake) InsertIn(ctx context.Context, tx pgx.Tx, tenant id.ID, key stri
 	return verdicts[0].receipts, verdicts[0].err
 }
 
+// ListWithin is what Events does, with less patience.
+func ListWithin(ctx context.Context, tx pgx.Tx, tenant id.ID, patience time.Duration) error {
+	_, err := list(ctx, tx, patience, selectSQL+listSQL+newestFirstSQL, pgx.StrictNamedArgs{
+		"shard": tenant.Shard, "tenant": tenant.N, "since": int64(0), "until": int64(1), "type": "rare", "status": "", "limit": 1,
+	}, scanStored(tenant))
+	return err
+}
+
 // SelectSQL and its companions are the statements that the plans of are looked at.
 const (
 	ByRefSQL = selectSQL + byRefSQL

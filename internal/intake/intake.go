@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/postrider/postrider/internal/id"
+	"github.com/postrider/postrider/internal/pg"
 )
 
 // Event is what a producer wants told to a tenant.
@@ -51,9 +52,13 @@ type Deps struct {
 	MaxPayload int64             // bytes; 0: 1 MiB
 	Wake       func(shard int16) // called after a commit for each bucket that has deliveries due now; it must not block; nil: nobody to wake
 	Accepted   func(events int)  // called after a commit with how many events it made; nil: nobody counts
+	Searches   *pg.Searches      // bounds how many lists are read at once, with whatever else shares it; nil: a bound of its own
 }
 
-const defaultMaxPayload = 1 << 20
+const (
+	defaultMaxPayload = 1 << 20
+	defaultConns      = 16
+)
 
 // Intake accepts events and reads them back. It is safe for concurrent use.
 type Intake struct {
@@ -63,6 +68,7 @@ type Intake struct {
 	maxPayload int64
 	wake       func(shard int16)
 	accepted   func(events int)
+	searches   *pg.Searches
 	queue      *queue
 }
 
@@ -77,7 +83,12 @@ func New(d Deps) *Intake {
 	if d.Accepted == nil {
 		d.Accepted = func(int) {}
 	}
-	i := &Intake{db: d.DB, ids: d.IDs, now: d.Now, maxPayload: d.MaxPayload, wake: d.Wake, accepted: d.Accepted}
+	if d.Searches == nil {
+		d.Searches = pg.NewSearches(defaultConns)
+	}
+	i := &Intake{
+		db: d.DB, ids: d.IDs, now: d.Now, maxPayload: d.MaxPayload, wake: d.Wake, accepted: d.Accepted, searches: d.Searches,
+	}
 	i.queue = newQueue(i.commit)
 	return i
 }

@@ -109,7 +109,9 @@ const newestFirstSQL = `
 ORDER BY e.id DESC
 LIMIT @limit`
 
-// Events lists a tenant's events, newest first, from the one after before on (the zero id: from the newest).
+// Events lists a tenant's events, newest first, from the one after before on (the zero id: from the newest). A status or
+// a type that hardly any event has is looked for through all the history there is: a search that takes longer than
+// pg.SearchPatience is an Invalid fault that says to narrow it.
 func (i *Intake) Events(ctx context.Context, tenant id.ID, f Filter, limit int, before id.ID) ([]Stored, error) {
 	narrow, err := narrowing(f.Status)
 	if err != nil {
@@ -122,16 +124,32 @@ func (i *Intake) Events(ctx context.Context, tenant id.ID, f Filter, limit int, 
 	if !before.IsZero() {
 		until = min(until, before.N)
 	}
-	rows, err := i.db.Query(ctx, selectSQL+listSQL+narrow+newestFirstSQL, pgx.StrictNamedArgs{
+	args := pgx.StrictNamedArgs{
 		"shard": tenant.Shard, "tenant": tenant.N, "since": id.Floor(f.Since), "until": until,
 		"type": f.Type, "status": f.Status, "limit": limit,
-	})
-	if err != nil {
-		return nil, pg.Fault(fmt.Errorf("list events: %w", err))
 	}
-	events, err := pgx.CollectRows(rows, scanStored(tenant))
+	var events []Stored
+	err = i.searches.Run(ctx, i.db, func(tx pgx.Tx) (err error) {
+		events, err = list(ctx, tx, pg.SearchPatience, selectSQL+listSQL+narrow+newestFirstSQL, args, scanStored(tenant))
+		return err
+	})
+	return events, err
+}
+
+// list runs the statement of a list within patience.
+func list(
+	ctx context.Context, tx pgx.Tx, patience time.Duration, sql string, args pgx.StrictNamedArgs, scan pgx.RowToFunc[Stored],
+) ([]Stored, error) {
+	if err := pg.BoundSearch(ctx, tx, patience, true); err != nil {
+		return nil, err
+	}
+	rows, err := tx.Query(ctx, sql, args)
+	var events []Stored
+	if err == nil {
+		events, err = pgx.CollectRows(rows, scan)
+	}
 	if err != nil {
-		return nil, pg.Fault(fmt.Errorf("list events: %w", err))
+		return nil, pg.SearchFault(fmt.Errorf("list events: %w", err), "since and until")
 	}
 	return events, nil
 }

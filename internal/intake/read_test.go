@@ -1,16 +1,22 @@
 package intake_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
+	"github.com/postrider/postrider/dispatcher"
 	"github.com/postrider/postrider/internal/fault"
 	"github.com/postrider/postrider/internal/id"
 	"github.com/postrider/postrider/internal/intake"
+	"github.com/postrider/postrider/internal/pg"
 )
 
 func TestEventByIDAndByUID(t *testing.T) {
@@ -121,6 +127,53 @@ func TestStatus(t *testing.T) {
 		if !slices.Equal(got, all) || len(all) == 0 {
 			t.Errorf("%s: listed %v, want %v", status, got, all)
 		}
+	}
+}
+
+// A list ends when its time is up, however long its tables keep it waiting, and says what to do.
+func TestAListThatTakesTooLongSaysSo(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	ten := d.tenant(t)
+	locked, err := d.db.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer locked.Rollback(t.Context())
+	if _, err := locked.Exec(t.Context(), `LOCK TABLE deliveries_finished`); err != nil {
+		t.Fatal(err)
+	}
+	err = pgx.BeginFunc(t.Context(), d.db, func(tx pgx.Tx) error { return intake.ListWithin(t.Context(), tx, ten, time.Millisecond) })
+	if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "narrow it by since and until") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Both lists wait for a place among the searches that share it, for as long as their request does.
+func TestAListWaitsForItsTurn(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	ten := d.tenant(t)
+	searches := pg.NewSearches(1)
+	sharing := intake.New(intake.Deps{DB: d.db, IDs: d.ids, Now: d.now, Searches: searches})
+	desk := dispatcher.NewDesk(dispatcher.DeskDeps{DB: d.db, Now: d.now, Searches: searches})
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	err := searches.Run(t.Context(), d.db, func(pgx.Tx) error { // the only place is taken
+		_, err := sharing.Events(gone, ten, intake.Filter{}, 1, id.ID{})
+		wantCode(t, err, fault.Unavailable)
+		_, err = desk.List(gone, dispatcher.Filter{Tenant: &ten}, 1, id.ID{})
+		wantCode(t, err, fault.Unavailable)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sharing.Events(t.Context(), ten, intake.Filter{}, 1, id.ID{}); err != nil {
+		t.Error(err)
+	}
+	if _, err := desk.List(t.Context(), dispatcher.Filter{Tenant: &ten}, 1, id.ID{}); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -1,5 +1,6 @@
 // Package pg is how Postrider talks to PostgreSQL: the pool, transactions that are tried again when PostgreSQL asks for
-// it, what its errors mean to a caller, and the database's clock. It knows no table.
+// it, what its errors mean to a caller, how searches are bound, the database's clock, and the register of processes, which is the one
+// table that it knows.
 package pg
 
 import (

@@ -43,6 +43,8 @@ type Options struct {
 	// Ephemeral makes a cluster that Stop removes with its folder. It does not wait for the disk, so a crash of the machine
 	// would destroy it; Role may create databases in it.
 	Ephemeral bool
+	// Begun is called when the folder is ours and the start, which may take seconds, begins; nil is not.
+	Begun func()
 }
 
 // Cluster is a cluster whose server was started. Its methods may be called from several goroutines.
@@ -65,6 +67,9 @@ func Start(ctx context.Context, opts Options) (*Cluster, error) {
 	dir, err := openFolder(opts)
 	if err != nil {
 		return nil, err
+	}
+	if opts.Begun != nil {
+		opts.Begun()
 	}
 	c := &Cluster{opts: opts, dir: dir}
 	if err := c.start(ctx); err != nil {

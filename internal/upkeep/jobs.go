@@ -12,17 +12,15 @@ import (
 	"github.com/postrider/postrider/internal/alert"
 	"github.com/postrider/postrider/internal/id"
 	"github.com/postrider/postrider/internal/metrics"
-	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/subscriptions"
 )
 
-// Deps is what the jobs work with. Clock, Keys and UIDs may be nil: somebody else sees to that.
+// Deps is what the jobs work with. Keys and UIDs may be nil: somebody else sees to that.
 type Deps struct {
 	DB      *pgxpool.Pool
 	Now     func() time.Time // the database's clock
 	Log     zerolog.Logger
 	Metrics *metrics.Metrics
-	Clock   *pg.Clock
 	Store   *subscriptions.Store
 	Desk    *dispatcher.Desk
 	Alerts  *alert.Desk
@@ -42,10 +40,10 @@ func New(d Deps) *Upkeep {
 		{name: "closed endpoints", every: time.Minute, patience: 10 * time.Minute, run: d.closedEndpoints},
 		{name: "orphaned alerts", every: time.Minute, patience: time.Minute, run: d.Alerts.ResolveDeleted},
 		{name: "notices", every: 2 * time.Second, patience: 10 * time.Minute, run: d.notices},
+		{name: "old alerts", every: day, patience: time.Hour, run: d.oldAlerts},
 		{name: "gauges", every: 10 * time.Second, patience: 30 * time.Second, run: d.gauges},
-	}
-	if d.Clock != nil {
-		jobs = append(jobs, &job{name: "clock", every: 30 * time.Second, patience: 10 * time.Second, run: d.clock})
+		// On its own and with more time: it reads all the history there is, and the others must not wait for it.
+		{name: "gauges of history", every: 10 * time.Second, patience: 5 * time.Minute, run: d.historyGauges},
 	}
 	if d.Keys != nil {
 		jobs = append(jobs, &job{name: "idempotency keys", every: 10 * time.Minute, patience: 5 * time.Minute, run: d.keys})
@@ -79,7 +77,9 @@ func (d Deps) notices(ctx context.Context) (int64, error) {
 	return int64(sent), err
 }
 
-func (d Deps) clock(ctx context.Context) (int64, error) { return 0, d.Clock.Sync(ctx, d.DB) }
+func (d Deps) oldAlerts(ctx context.Context) (int64, error) {
+	return everyBucket(ctx, d.Alerts.DropOld)
+}
 
 // closedEndpoints cancels deliveries of endpoints that are dead or deleted. Whoever closes an endpoint cancels them at
 // once; this is for those accepted at that same moment, and for a process that died in between.
@@ -93,13 +93,13 @@ func (d Deps) closedEndpoints(ctx context.Context) (int64, error) {
 		if err != nil || len(waiting) == 0 {
 			return 0, err
 		}
-		targets, err := d.Store.Targets(ctx, shard, numbers(waiting))
+		targets, err := d.Store.Targets(ctx, waiting)
 		if err != nil {
 			return 0, err
 		}
 		for _, endpoint := range waiting {
 			reason := dispatcher.ReasonEndpointDead
-			if targets[endpoint.N].Deleted { // or its tenant was, which deleted it
+			if targets[endpoint].Deleted { // or its tenant was, which deleted it
 				reason = dispatcher.ReasonEndpointDeleted
 			}
 			n, cerr := d.Desk.CancelUnfinished(ctx, endpoint, reason)
@@ -110,35 +110,36 @@ func (d Deps) closedEndpoints(ctx context.Context) (int64, error) {
 	})
 }
 
-func numbers(ids []id.ID) []int64 {
-	out := make([]int64, len(ids))
-	for i, x := range ids {
-		out[i] = x.N
+// gauges counts what the metrics show of the database and can be counted fast. It does nothing that is worth a line in the
+// log. What cannot be counted stays as it was, and keeps nothing else from being counted.
+func (d Deps) gauges(ctx context.Context) (int64, error) {
+	open, err := d.Alerts.CountOpen(ctx)
+	if err == nil {
+		d.Metrics.SetAlertsOpen(open)
 	}
-	return out
+	u, uerr := d.Desk.CountUnfinished(ctx)
+	d.setDeliveries(u.Counts)
+	age := time.Duration(0)
+	if !u.OldestDue.IsZero() {
+		age = max(u.At.Sub(u.OldestDue), 0)
+	}
+	if !u.At.IsZero() {
+		d.Metrics.SetOldestDue(age)
+	}
+	return 0, errors.Join(err, uerr)
 }
 
-// gauges counts what the metrics show of the database. It does nothing that is worth a line in the log.
-func (d Deps) gauges(ctx context.Context) (int64, error) {
-	now := d.Now()
-	counts, due, err := d.Desk.Counts(ctx)
-	if err != nil {
-		return 0, err
-	}
+// historyGauges counts what is finished.
+func (d Deps) historyGauges(ctx context.Context) (int64, error) {
+	counts, err := d.Desk.CountFinished(ctx)
+	d.setDeliveries(counts)
+	return 0, err
+}
+
+func (d Deps) setDeliveries(counts map[dispatcher.State]int64) {
 	for state, n := range counts {
 		d.Metrics.SetDeliveries(state.String(), n)
 	}
-	age := time.Duration(0)
-	if !due.IsZero() {
-		age = max(now.Sub(due), 0)
-	}
-	d.Metrics.SetOldestDue(age)
-	open, err := d.Alerts.CountOpen(ctx)
-	if err != nil {
-		return 0, err
-	}
-	d.Metrics.SetAlertsOpen(open)
-	return 0, nil
 }
 
 // everyBucket does one thing in each bucket. A bucket that fails keeps none of the others waiting.

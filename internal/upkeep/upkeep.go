@@ -1,5 +1,5 @@
 // Package upkeep does what has to be done again and again and by nobody in particular: it makes the partitions of the
-// days to come, deletes secrets and keys whose time is over, cancels what closed endpoints left behind, sends alerts'
+// days to come, deletes secrets, keys and alerts whose time is over, cancels what closed endpoints left behind, sends alerts'
 // notices, and counts for the metrics.
 //
 // Each job is a function that says how many things it did. Several processes may run all of them at the same time: a job
