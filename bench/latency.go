@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/postrider/postrider/internal/id"
@@ -22,7 +23,7 @@ func (w *world) latency(ctx context.Context, n int) (base, got percentiles, err 
 	if err != nil {
 		return base, got, err
 	}
-	stop := w.startDispatcher()
+	stop := sync.OnceFunc(w.startDispatcher())
 	defer stop()
 	client := &http.Client{}
 	defer client.CloseIdleConnections()
@@ -45,6 +46,7 @@ func (w *world) latency(ctx context.Context, n int) (base, got percentiles, err 
 	}
 	base = percentiles{quantile(bases, 0.5), quantile(bases, 0.99)}
 	got = percentiles{quantile(gots, 0.5), quantile(gots, 0.99)}
+	stop() // what it still has to record would come after the clearing
 	return base, got, w.clear(ctx)
 }
 

@@ -31,6 +31,9 @@ func (c *Config) origin(key string) origin {
 	return origin{source: SourceDefault}
 }
 
+// Fault is a fault that somebody else found in a key's value. detail must not hold a secret.
+func (c *Config) Fault(key, detail string) Fault { return c.fault(key, "%s", detail) }
+
 // fault makes a fault of a key's value and says where the value comes from.
 func (c *Config) fault(key, format string, args ...any) Fault {
 	return Fault{Key: key, Detail: fmt.Sprintf(format, args...), From: c.origin(key).place}

@@ -291,3 +291,57 @@ func TestEndpointThatRecoversIsNotSwitchedOff(t *testing.T) {
 		t.Error("the endpoint is switched off")
 	}
 }
+
+// What is cancelled while it is in flight ends with its attempt: as succeeded if it does, else as cancelled.
+func TestCancelledInFlightEndsWithItsAttempt(t *testing.T) {
+	t.Parallel()
+	for status, want := range map[int]State{500: StateCancelled, 200: StateSucceeded} {
+		t.Run(want.String(), func(t *testing.T) {
+			t.Parallel()
+			g := newGate()
+			w := newWorld(t, g.Do)
+			delivery := w.enqueue(w.endpoint(), `{}`)
+			if _, err := w.d.claimOnce(t.Context(), t.Context(), allShards); err != nil {
+				t.Fatal(err)
+			}
+			<-g.arrived
+			event := w.get(delivery).Event
+			if _, inFlight, err := w.d.deps.Desk.CancelEvent(t.Context(), event); err != nil || inFlight != 1 {
+				t.Fatalf("%d in flight, %v", inFlight, err)
+			}
+			g.answer <- status
+			w.settle(w.d)
+			got := w.get(delivery)
+			if got.State != want || want == StateCancelled && got.Reason != ReasonCancelledByEvent {
+				t.Errorf("after a %d: %+v", status, got)
+			}
+		})
+	}
+}
+
+// An endpoint that dies takes along what was in flight to it.
+func TestInFlightEndsWithItsEndpoint(t *testing.T) {
+	t.Parallel()
+	g := newGate()
+	w := newWorld(t, g.Do)
+	endpoint := w.endpoint()
+	w.enqueue(endpoint, `{}`)
+	w.enqueue(endpoint, `{}`)
+	if n, err := w.d.claimOnce(t.Context(), t.Context(), allShards); err != nil || n != 2 {
+		t.Fatal(n, err)
+	}
+	for _, status := range []int{410, 503} {
+		<-g.arrived
+		g.answer <- status
+		r := <-w.d.results
+		w.d.flush(t.Context(), []result{r})
+		w.d.tasks.Wait()
+	}
+	w.settle(w.d)
+	if n := w.count(`SELECT count(*) FROM deliveries_finished WHERE state = 'cancelled' AND reason = 'endpoint_dead'`); n != 1 {
+		t.Errorf("%d cancelled with the endpoint", n)
+	}
+	if n := w.count(`SELECT count(*) FROM deliveries`); n != 0 {
+		t.Errorf("%d still wait", n)
+	}
+}

@@ -21,36 +21,38 @@ import (
 // since. Its attempt was made all the same, so that row is kept (`made`); a rescuer's row about an attempt that it did
 // not see is kept only by the one that wins.
 //
-// Index deliveries_pkey. That a row with an owner is in flight is a CHECK's business; asking for the state here as well
-// would have the planner walk all that is in flight in the bucket, by deliveries_leased, for each result.
+// A delivery that was cancelled while in flight (cancel_reason) ends with its attempt, whatever that would have it do next.
+//
+// Index deliveries_pkey, a probe for each result: the LATERAL with its LIMIT leaves the planner no other way, such as walking
+// all that is in flight in the bucket for each result. That a row with an owner is in flight is a CHECK's business.
 const recordSQL = `
 WITH r AS MATERIALIZED (
     SELECT * FROM unnest(@ids::bigint[], @owners::bigint[], @claims::integer[], @finals::text[], @reasons::text[],
         @nexts::timestamptz[], @attempts::integer[], @failures::integer[], @rescues::integer[], @outcomes::text[],
         @statuses::smallint[])
       AS r(id, owner, claim, final, reason, next_at, attempts, failures, rescues, outcome, status)
-), finished AS (
-    DELETE FROM deliveries d USING r
-     WHERE d.shard = @shard AND d.id = ANY (@ids::bigint[]) AND d.id = r.id AND d.lease_owner = r.owner
-       AND d.attempts = r.claim AND r.final IS NOT NULL
-    RETURNING d.id, d.tenant_id, d.event_id, d.endpoint_id, r.final, r.attempts, r.reason, r.outcome, r.status
+), held AS MATERIALIZED (
+    SELECT r.*, r.final IS NOT NULL OR d.cancel_reason IS NOT NULL AS ends, d.tenant_id, d.event_id, d.endpoint_id,
+           d.cancel_reason
+      FROM r CROSS JOIN LATERAL (
+           SELECT d.tenant_id, d.event_id, d.endpoint_id, d.cancel_reason FROM deliveries d
+            WHERE d.shard = @shard AND d.id = r.id AND d.lease_owner = r.owner AND d.attempts = r.claim
+            LIMIT 1 FOR UPDATE) d
+), gone AS (
+    DELETE FROM deliveries d
+     WHERE d.shard = @shard AND d.id = ANY (ARRAY(SELECT h.id FROM held h WHERE h.ends))
 ), archived AS (
     INSERT INTO deliveries_finished (shard, id, tenant_id, event_id, endpoint_id, state, attempts, reason,
         last_outcome, last_status, finished_at)
-    SELECT @shard, f.id, f.tenant_id, f.event_id, f.endpoint_id, f.final::delivery_state, f.attempts, f.reason,
-           f.outcome::outcome, f.status, @now
-      FROM finished f
-    RETURNING id
+    SELECT @shard, h.id, h.tenant_id, h.event_id, h.endpoint_id, coalesce(h.final, 'cancelled')::delivery_state,
+           h.attempts, CASE WHEN h.final IS NULL THEN h.cancel_reason ELSE h.reason END, h.outcome::outcome, h.status, @now
+      FROM held h WHERE h.ends
 ), waiting AS (
-    UPDATE deliveries d SET state = 'pending', next_retry_at = r.next_at, attempts = r.attempts, failures = r.failures,
-           rescues = r.rescues, lease_owner = NULL, leased_until = NULL,
-           last_outcome = coalesce(r.outcome::outcome, d.last_outcome), last_status = coalesce(r.status, d.last_status)
-      FROM r
-     WHERE d.shard = @shard AND d.id = ANY (@ids::bigint[]) AND d.id = r.id AND d.lease_owner = r.owner
-       AND d.attempts = r.claim AND r.final IS NULL
-    RETURNING d.id
-), ours AS (
-    SELECT id FROM archived UNION ALL SELECT id FROM waiting
+    UPDATE deliveries d SET state = 'pending', next_retry_at = h.next_at, attempts = h.attempts, failures = h.failures,
+           rescues = h.rescues, lease_owner = NULL, leased_until = NULL,
+           last_outcome = coalesce(h.outcome::outcome, d.last_outcome), last_status = coalesce(h.status, d.last_status)
+      FROM held h
+     WHERE d.shard = @shard AND d.id = h.id AND NOT h.ends
 ), history AS (
     INSERT INTO attempts (shard, id, delivery_id, endpoint_id, webhook_timestamp, endpoint_version, attempt, status,
         outcome, dns_us, connect_us, tls_us, first_byte_us, total_us, address, user_agent, signature, error,
@@ -65,10 +67,10 @@ WITH r AS MATERIALIZED (
         @a_truncated::boolean[], @a_made::boolean[])
       AS h(id, delivery_id, endpoint_id, signed_at, version, attempt, status, outcome, dns, connect, tls, first_byte,
         total, address, agent, signature, error, headers, body, truncated, made)
-     WHERE h.made OR h.delivery_id IN (SELECT ours.id FROM ours)
+     WHERE h.made OR h.delivery_id IN (SELECT held.id FROM held)
     ON CONFLICT DO NOTHING -- recorded already, by a commit whose answer did not come back
 )
-SELECT id FROM ours`
+SELECT id, CASE WHEN final IS NULL THEN cancel_reason END AS cancelled FROM held`
 
 // record writes results down in one transaction, one statement a bucket, and gives those whose lease was still theirs. What
 // these mean for endpoints and alerts goes into the same transaction: a result that came too late says nothing any more.
@@ -82,15 +84,9 @@ func (d *Dispatcher) record(ctx context.Context, results []result) (won []result
 		batch := &pgx.Batch{}
 		for _, bu := range buckets {
 			batch.Queue(recordSQL, recordArgs(bu.shard, bu.results, now)).Query(func(rows pgx.Rows) error {
-				var n int64
-				ours := map[int64]bool{}
-				_, err := pgx.ForEachRow(rows, []any{&n}, func() error {
-					ours[n] = true
-					return nil
-				})
-				bu.won = slices.DeleteFunc(slices.Clone(bu.results), func(r result) bool { return !ours[r.claimed.ID] })
+				err := bu.settle(rows)
 				won = append(won, bu.won...)
-				return err //nolint:wrapcheck // wrapped below, once for all buckets
+				return err
 			})
 		}
 		if err := tx.SendBatch(ctx, batch).Close(); err != nil {
@@ -115,6 +111,30 @@ func (d *Dispatcher) record(ctx context.Context, results []result) (won []result
 type bucket struct {
 	shard        int16
 	results, won []result
+}
+
+// settle reads which of the bucket's results count. One whose delivery was cancelled while it was in flight, and that did
+// not finish it itself, has finished it as cancelled.
+func (bu *bucket) settle(rows pgx.Rows) error {
+	var n int64
+	var cancelled *string
+	ours := make(map[int64]*string, len(bu.results))
+	_, err := pgx.ForEachRow(rows, []any{&n, &cancelled}, func() error {
+		ours[n] = cancelled
+		return nil
+	})
+	bu.won = bu.won[:0]
+	for _, r := range bu.results {
+		why, won := ours[r.claimed.ID]
+		if !won {
+			continue
+		}
+		if why != nil {
+			r.decision.State, r.decision.Reason, r.decision.NextAt = StateCancelled, Reason(*why), time.Time{}
+		}
+		bu.won = append(bu.won, r)
+	}
+	return err //nolint:wrapcheck // wrapped by record, once for all buckets
 }
 
 // inBuckets groups results by bucket, in one order for all transactions, so that two of them cannot wait for each other.

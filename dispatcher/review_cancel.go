@@ -13,7 +13,7 @@ import (
 
 // Every cancellation moves what it picked to deliveries_finished in one statement. It picks only what is not in flight,
 // by a lock, so that a claim at the same moment either has it first or finds it gone. picked is a query that locks rows
-// of deliveries and gives their ids.
+// of deliveries and gives their ids. What is in flight can at most be marked (cancel_reason): it ends with its attempt.
 const (
 	cancelHead = `
 WITH picked AS MATERIALIZED (`
@@ -71,12 +71,15 @@ func (k *Desk) Cancel(ctx context.Context, dlv id.ID, reason Reason) (Delivery, 
 const cancelEventSQL = cancelHead + `
     SELECT d.id FROM deliveries d
     WHERE d.shard = @shard AND d.event_id = @event AND d.state IN ('scheduled', 'pending') ORDER BY d.id FOR UPDATE` +
-	cancelTail + `
-SELECT (SELECT count(*) FROM moved),
-    (SELECT count(*) FROM deliveries d WHERE d.shard = @shard AND d.event_id = @event AND d.state = 'in_flight')`
+	cancelTail + `, marked AS (
+    UPDATE deliveries d SET cancel_reason = @reason
+    WHERE d.shard = @shard AND d.event_id = @event AND d.state = 'in_flight'
+    RETURNING d.id
+)
+SELECT (SELECT count(*) FROM moved), (SELECT count(*) FROM marked)`
 
-// CancelEvent cancels an event's deliveries that are neither finished nor in flight, and says how many it cancelled and
-// how many were in flight, whose attempts will end as they may.
+// CancelEvent cancels an event's deliveries, and says how many it cancelled at once and how many are in flight: those end
+// with the attempt that is on its way, as succeeded if it does, else as cancelled.
 func (k *Desk) CancelEvent(ctx context.Context, evt id.ID) (cancelled, inFlight int, err error) {
 	err = k.deps.DB.QueryRow(ctx, cancelEventSQL, pgx.StrictNamedArgs{
 		"shard": evt.Shard, "event": evt.N, "now": k.deps.Now(), "reason": string(ReasonCancelledByEvent),
@@ -101,9 +104,22 @@ const cancelUnfinishedSQL = cancelHead + `
     ORDER BY d.next_retry_at LIMIT @limit FOR UPDATE OF d SKIP LOCKED` + cancelTail + `
 SELECT count(*) FROM moved`
 
-// CancelUnfinished cancels all deliveries of a dead or deleted endpoint that are neither finished nor in flight, a thousand
-// at a time, each thousand a commit of its own, and says how many it was. Of an endpoint that is alive it cancels none.
+// Index deliveries_leased: what is in flight in the bucket, which delivery.max_in_flight bounds.
+const markInFlightSQL = `
+UPDATE deliveries d SET cancel_reason = @reason
+WHERE d.shard = @shard AND d.endpoint_id = @endpoint AND d.state = 'in_flight'
+    AND (SELECT e.status = 'dead' OR e.deleted_at IS NOT NULL FROM endpoints e
+        WHERE e.shard = @shard AND e.id = @endpoint)`
+
+// CancelUnfinished cancels all deliveries of a dead or deleted endpoint, a thousand at a time, each thousand a commit of its
+// own, and says how many it was. Those in flight end with their attempts. Of an endpoint that is alive it cancels none.
 func (k *Desk) CancelUnfinished(ctx context.Context, endpoint id.ID, reason Reason) (int64, error) {
+	_, err := k.deps.DB.Exec(ctx, markInFlightSQL, pgx.StrictNamedArgs{
+		"shard": endpoint.Shard, "endpoint": endpoint.N, "reason": string(reason),
+	})
+	if err != nil {
+		return 0, pg.Fault(fmt.Errorf("mark an endpoint's deliveries in flight: %w", err))
+	}
 	var total int64
 	for {
 		var done int64

@@ -101,7 +101,8 @@ func (d *Dispatcher) await(ctx context.Context, poll <-chan time.Time, wait time
 // TCP gives up on it, a quarter of an hour later.
 const dbPatience = 20 * time.Second
 
-// claimOnce looks through the given buckets, claims what may be claimed now and sends it on its way. It gives how many.
+// claimOnce looks through the given buckets, claims what may be claimed now and sends it on its way. It gives how many: 0
+// only if no endpoint that may be sent to has anything due, as far as this process knows.
 func (d *Dispatcher) claimOnce(ctx, work context.Context, look []int16) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, dbPatience)
 	defer cancel()
@@ -110,20 +111,31 @@ func (d *Dispatcher) claimOnce(ctx, work context.Context, look []int16) (int, er
 			return 0, err
 		}
 	}
+	for {
+		n, asked, err := d.round(ctx, work)
+		if n > 0 || !asked || err != nil {
+			return n, err
+		}
+		// Those that were asked had nothing after all, which is known now. There may be others.
+	}
+}
+
+// round claims for the endpoints whose turn it is. asked says that there were any.
+func (d *Dispatcher) round(ctx, work context.Context) (n int, asked bool, err error) {
 	room := d.acquire(claimLimit)
 	if room == 0 {
-		return 0, nil // a record will nudge the loop
+		return 0, false, nil // a record will nudge the loop
 	}
 	wishes, known, err := d.wishes(ctx, room)
 	if err != nil || len(wishes) == 0 {
 		d.release(room)
-		return 0, err
+		return 0, false, err
 	}
 	now, begun := d.deps.Now(), time.Now()
 	got, err := d.claim(work, wishes) // not ctx: a stop must not lose sight of what it has just leased
 	if err != nil {
 		d.release(room)
-		return 0, err
+		return 0, true, err
 	}
 	d.lanes.claimed(now, wishes, got)
 	d.release(room - len(got))
@@ -136,7 +148,7 @@ func (d *Dispatcher) claimOnce(ctx, work context.Context, look []int16) (int, er
 			d.deliver(work, c, known[c.endpoint()], begun)
 		}()
 	}
-	return len(got), nil
+	return len(got), true, nil
 }
 
 // acquire takes as many of d.slots as are free, at most limit.

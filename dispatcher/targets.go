@@ -16,8 +16,9 @@ const targetsMaxAge = time.Second
 type targets struct {
 	load func(context.Context, []id.ID) (map[id.ID]subscriptions.Target, error)
 
-	mu    sync.Mutex
-	known map[id.ID]knownTarget
+	mu        sync.Mutex
+	known     map[id.ID]knownTarget
+	forgotten int // how often something was forgotten: a read that it happened during may have seen what was before
 }
 
 type knownTarget struct {
@@ -32,6 +33,7 @@ func (t *targets) fresh(ctx context.Context, endpoints []id.ID) (map[id.ID]subsc
 	out := make(map[id.ID]subscriptions.Target, len(endpoints))
 	var missing []id.ID
 	t.mu.Lock()
+	forgotten := t.forgotten
 	for _, endpoint := range endpoints {
 		if known, ok := t.known[endpoint]; ok && now.Sub(known.read) < targetsMaxAge {
 			out[endpoint] = known.target
@@ -50,15 +52,18 @@ func (t *targets) fresh(ctx context.Context, endpoints []id.ID) (map[id.ID]subsc
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for endpoint, target := range loaded {
-		t.known[endpoint] = knownTarget{target, now}
 		out[endpoint] = target
+		if t.forgotten == forgotten {
+			t.known[endpoint] = knownTarget{target, now}
+		}
 	}
 	return out, nil
 }
 
-// forget makes the next look read the endpoint again: its status has just been changed from here.
+// forget makes the next look read the endpoint again: it has just been changed from here.
 func (t *targets) forget(endpoint id.ID) {
 	t.mu.Lock()
+	t.forgotten++
 	delete(t.known, endpoint)
 	t.mu.Unlock()
 }

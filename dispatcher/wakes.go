@@ -57,6 +57,13 @@ func (w wakes) take() []int16 {
 // Wake hints that a bucket has deliveries that are due. It never blocks.
 func (d *Dispatcher) Wake(shard int16) { d.woken.add(shard) }
 
+// Forget has what is claimed from now on sent to the endpoint as it is now: it was changed in this process. What another
+// process changes shows within a second.
+func (d *Dispatcher) Forget(endpoint id.ID) {
+	d.targets.forget(endpoint)
+	d.woken.add(endpoint.Shard)
+}
+
 // wakeChannel is the NOTIFY channel; a payload is the hex of the buckets' bytes.
 const wakeChannel = "postrider_wake"
 

@@ -119,9 +119,6 @@ func TestSecretsStayWhereTheyBelong(t *testing.T) {
 	owners := canaries{"the URL's query": secrets["the URL's query"], "a static header's": secrets["a static header's"]}
 	for _, page := range pages {
 		body := string(p.do(http.MethodGet, page, "", nil).body)
-		if strings.HasSuffix(page, "/attempts") { // "URL used" is part of an attempt
-			body = strings.ReplaceAll(body, owners["the URL's query"], "")
-		}
 		if hit := secrets.found(body); hit != "" {
 			t.Errorf("%s shows %s:\n%s", page, hit, body)
 		}

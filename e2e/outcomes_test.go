@@ -329,3 +329,34 @@ func TestScheduledEvent(t *testing.T) {
 		t.Errorf("%d requests, the first at %v, due at %v", len(got), got[0].at, at)
 	}
 }
+
+// A change of an endpoint holds for what is sent after its answer: a secret rotated without overlap signs at once, a URL
+// is where the next delivery goes, a disabled endpoint gets nothing.
+func TestChangesHoldAtOnce(t *testing.T) {
+	t.Parallel()
+	old, moved := receive(t, always(200)), receive(t, always(200))
+	p := serve(t, nil)
+	tenant := p.tenant()
+	e := p.endpoint(tenant, old.url("/hook"), nil)
+	path := "/v1/tenants/" + tenant + "/endpoints/" + e.text("id")
+	p.await(p.send(tenant, "a", 1), "succeeded") // the dispatcher knows the endpoint now
+
+	secret := p.want(http.StatusOK, http.MethodPost, path+"/secret/rotate", object{"overlap": "0s"}).text("secret")
+	p.await(p.send(tenant, "a", 2), "succeeded")
+	if err := old.requests()[1].verify(signer.Standard, secret); err != nil {
+		t.Errorf("after the rotation: %v", err)
+	}
+	p.want(http.StatusOK, http.MethodPatch, path, object{"url": moved.url("/new")})
+	p.await(p.send(tenant, "a", 3), "succeeded")
+	if old.count() != 2 || moved.count() != 1 {
+		t.Errorf("%d requests at the old URL, %d at the new one", old.count(), moved.count())
+	}
+	p.want(http.StatusOK, http.MethodPatch, path, object{"status": "disabled"})
+	held := p.send(tenant, "a", 4)
+	p.await(held, "held")
+	p.want(http.StatusOK, http.MethodPatch, path, object{"status": "enabled"})
+	p.await(held, "succeeded")
+	if moved.count() != 2 {
+		t.Errorf("%d requests at the new URL", moved.count())
+	}
+}

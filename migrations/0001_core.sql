@@ -183,12 +183,14 @@ CREATE TABLE deliveries (
     next_retry_at timestamptz    NOT NULL,           -- due from then on; in flight: what it was when claimed
     lease_owner   bigint,                            -- the dispatcher that has it
     leased_until  timestamptz,
+    cancel_reason text,                              -- in flight: what ends it, unless this attempt does
     last_outcome  outcome,
     last_status   smallint,
     PRIMARY KEY (shard, id),
     CONSTRAINT deliveries_unfinished CHECK (state IN ('scheduled', 'pending', 'in_flight')),
     CONSTRAINT deliveries_lease CHECK ((state = 'in_flight') = (lease_owner IS NOT NULL)
         AND (lease_owner IS NULL) = (leased_until IS NULL)),
+    CONSTRAINT deliveries_cancelled CHECK (state = 'in_flight' OR cancel_reason IS NULL),
     CONSTRAINT deliveries_scheduled CHECK (state <> 'scheduled' OR attempts = 0),
     CONSTRAINT deliveries_in_flight CHECK (state <> 'in_flight' OR attempts > 0),
     CONSTRAINT deliveries_counts CHECK (failures >= 0 AND rescues >= 0 AND attempts >= failures)

@@ -33,5 +33,6 @@ UPDATE endpoints
 	if err != nil {
 		return Endpoint{}, err
 	}
+	s.changed(e.ID)
 	return e, nil
 }

@@ -58,6 +58,7 @@ func (s *Store) UpdateEndpoint(ctx context.Context, t Tenant, ref, ifMatch strin
 	if err != nil {
 		return Endpoint{}, err
 	}
+	s.changed(e.ID)
 	return e, nil
 }
 

@@ -60,6 +60,7 @@ func (s *Store) RotateSecret(
 	if err != nil {
 		return Endpoint{}, signer.Secret{}, err
 	}
+	s.changed(e.ID)
 	return e, secret, nil
 }
 

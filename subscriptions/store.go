@@ -35,6 +35,9 @@ type Deps struct {
 	// MaxTimeout is the longest timeout an endpoint may have, half of delivery.lease: an attempt has to end well before
 	// its lease does. It never goes over a minute, which 0 stands for.
 	MaxTimeout time.Duration
+	// Changed hears of each endpoint that was changed or deleted, after the commit: whoever remembers endpoints forgets
+	// it. It must not block; nil: nobody remembers any.
+	Changed func(endpoint id.ID)
 }
 
 // Store reads and writes tenants and endpoints. It may be used by several goroutines at once.
@@ -44,6 +47,8 @@ type Store struct {
 	now   func() time.Time
 	box   *seal.Box
 	rules rules
+
+	changed func(id.ID)
 }
 
 // New makes a Store. It does not touch the database.
@@ -52,9 +57,13 @@ func New(d Deps) *Store {
 	if d.MaxTimeout > 0 {
 		longest = min(d.MaxTimeout, maxTimeout)
 	}
+	if d.Changed == nil {
+		d.Changed = func(id.ID) {}
+	}
 	return &Store{
 		db: d.DB, ids: d.IDs, now: d.Now, box: d.Box,
-		rules: rules{checkURL: d.CheckURL, maxTimeout: longest},
+		rules:   rules{checkURL: d.CheckURL, maxTimeout: longest},
+		changed: d.Changed,
 	}
 }
 

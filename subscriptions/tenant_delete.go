@@ -37,6 +37,9 @@ UPDATE tenants SET deleted_at = @now, updated_at = @now WHERE shard = @shard AND
 	if err != nil {
 		return Tenant{}, nil, err
 	}
+	for _, e := range endpoints {
+		s.changed(e)
+	}
 	return t, endpoints, nil
 }
 

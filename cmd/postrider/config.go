@@ -35,7 +35,7 @@ func newConfigCheck(w world) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "check", Short: "Say whether `postrider serve` could start with this configuration", Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := w.load(cmd, config.NeedDatabase, config.NeedSecrets)
+			_, err := w.loadServer(cmd, config.NeedDatabase, config.NeedSecrets)
 			switch {
 			case asJSON:
 				return errors.Join(w.printFaults(err), err)

@@ -50,7 +50,7 @@ func runDev(cmd *cobra.Command, w world, f devFlags) (err error) {
 			return usagef(cmd, "--addr: %v", err)
 		}
 	}
-	if _, err := w.load(cmd); err != nil { // before anything is made or started
+	if _, err := w.loadServer(cmd); err != nil { // before anything is made or started
 		return err
 	}
 	dir, err := filepath.Abs(f.dir)

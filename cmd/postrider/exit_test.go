@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -140,6 +141,33 @@ func TestConfigCheckTellsMachines(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &v); err != nil || !v.Sound || v.Faults == nil || len(v.Faults) > 0 {
 		t.Errorf("%v: %s", err, out)
 	}
+}
+
+// What serve would refuse of alerts.urls is a fault like any other, and the URL is not repeated.
+func TestConfigCheckKnowsTheServicesOfAlerts(t *testing.T) {
+	t.Parallel()
+	sound := []string{"POSTRIDER_SECRETS_KEYS=" + testKey, "POSTRIDER_DATABASE_URL=postgres://db.test/p"}
+	const line = `postrider: alerts.urls: item 2: shoutrrr has no service "nonsense" (from `
+	for place, args := range map[string][]string{
+		"POSTRIDER_ALERTS_URLS": {"POSTRIDER_ALERTS_URLS=logger:// nonsense://hunter2@x"},
+		"--alerts.urls":         {},
+	} {
+		environ, flags, code := slices.Concat(sound, args), []string(nil), exitFailed
+		if len(args) == 0 {
+			flags, code = []string{"--alerts.urls", "logger:// nonsense://hunter2@x"}, exitUsage
+		}
+		for _, command := range [][]string{{"config", "check"}, {"serve"}} {
+			got := cli(t.Context(), environ, "", append(command, flags...)...)
+			if got.code != code || got.errout != line+place+")\n" || got.out != "" {
+				t.Errorf("%v: exit %d, %s%s", command, got.code, got.out, got.errout)
+			}
+		}
+	}
+	both := []string{sound[0], "POSTRIDER_ALERTS_URLS=nonsense://hunter2@x"} // and no database.url
+	if got := cli(t.Context(), both, "", "config", "check"); strings.Count(got.errout, "\n") != 2 {
+		t.Errorf("not both faults:\n%s", got.errout)
+	}
+	must(t, append(sound, "POSTRIDER_ALERTS_URLS=logger://"), "config", "check")
 }
 
 func TestConfigIsPrintedWithoutSecrets(t *testing.T) {

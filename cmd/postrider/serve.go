@@ -20,7 +20,7 @@ func newServe(w world) *cobra.Command {
 			if err != nil {
 				return usagef(cmd, "--roles: %v", err)
 			}
-			cfg, err := w.load(cmd, config.NeedDatabase, config.NeedSecrets)
+			cfg, err := w.loadServer(cmd, config.NeedDatabase, config.NeedSecrets)
 			if err != nil {
 				return err
 			}

@@ -96,14 +96,63 @@ func TestRolesInProcessesOfTheirOwnWorkTogether(t *testing.T) {
 	if h := <-got; h.Get(signer.HeaderEventType) != "ping" {
 		t.Errorf("it got %v", h)
 	}
+	for name, l := range map[string]*live{"dispatcher": sender, "scheduler": keeper} {
+		base := "http://" + l.log.await(t, healthLine)
+		for path, want := range map[string]int{"/livez": 200, "/readyz": 200, "/metrics": 200, "/v1/tenants": 404, "/docs": 404, "/openapi.json": 404} {
+			status, body := get(t, base+path)
+			if status != want || want == 404 && !strings.Contains(body, "urn:postrider:problem:not_found") {
+				t.Errorf("%s: %s: %d %s", name, path, status, body)
+			}
+		}
+	}
 	for name, l := range map[string]*live{"api": taker, "dispatcher": sender, "scheduler": keeper} {
 		if code := l.stop(t); code != exitDone {
 			t.Errorf("%s: exit %d:\n%s", name, code, l.log)
 		}
 	}
 	for name, l := range map[string]*live{"dispatcher": sender, "scheduler": keeper} {
-		if strings.Contains(l.log.String(), "listening") {
-			t.Errorf("%s opens a port:\n%s", name, l.log)
+		if strings.Contains(l.log.String(), `"message":"listening"`) {
+			t.Errorf("%s says that it has the API:\n%s", name, l.log)
+		}
+	}
+	if strings.Contains(taker.log.String(), "health.") {
+		t.Errorf("the API's process has health checks beside it:\n%s", taker.log)
+	}
+}
+
+const healthLine = `"addr":"([^"]+)","time":"[^"]+","message":"health.listening"`
+
+// Processes of one machine may share a configuration, and with it the address.
+func TestHealthChecksGiveWayWhereTheAddressIsTaken(t *testing.T) {
+	t.Parallel()
+	env := serverEnv(t)
+	taken := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(taken.Close)
+	addr := strings.TrimPrefix(taken.URL, "http://")
+	url, got := target(t)
+	sender := goCLI(t, append(slices.Clone(env), "POSTRIDER_HTTP_ADDR="+addr), "serve", "--roles", "dispatcher")
+	client := clientEnv(t, goCLI(t, env, "serve", "--roles", "api"))
+	must(t, client, "tenants", "create", "Acme", "--uid", "acme")
+	must(t, client, "endpoints", "create", url, "--tenant", "acme", "--uid", "shop")
+	must(t, client, "endpoints", "test", "shop", "--tenant", "acme")
+	<-got
+	if code := sender.stop(t); code != exitDone {
+		t.Errorf("exit %d:\n%s", code, sender.log)
+	}
+	line := lineWith(t, sender.log.String(), "health.not_served")
+	if !strings.Contains(line, `"level":"warn"`) || !strings.Contains(line, `"addr":"`+addr+`"`) ||
+		!strings.Contains(line, "address already in use") || strings.Contains(sender.log.String(), "health.listening") {
+		t.Errorf("the log:\n%s", sender.log)
+	}
+}
+
+func TestMetricsOfItsOwnAddressAreNotAmongHealthChecks(t *testing.T) {
+	t.Parallel()
+	keeper := goCLI(t, serverEnv(t, "POSTRIDER_METRICS_ADDR=127.0.0.1:0"), "serve", "--roles", "scheduler")
+	base := "http://" + keeper.log.await(t, healthLine)
+	for path, want := range map[string]int{"/livez": 200, "/metrics": 404} {
+		if status, body := get(t, base+path); status != want {
+			t.Errorf("%s: %d %s", path, status, body)
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/postrider/postrider/internal/alert"
 	"github.com/postrider/postrider/internal/auth"
 	"github.com/postrider/postrider/internal/egress"
+	"github.com/postrider/postrider/internal/id"
 	"github.com/postrider/postrider/internal/intake"
 	"github.com/postrider/postrider/internal/metrics"
 	"github.com/postrider/postrider/internal/upkeep"
@@ -58,6 +59,8 @@ type wiring struct {
 	keys     *auth.Keys
 	// wake tells dispatchers of due work. It is known once it is known who dispatches, and called only after that.
 	wake func(shard int16)
+	// forget drops what the dispatcher of this process, if there is one, remembers of an endpoint.
+	forget func(endpoint id.ID)
 }
 
 // wire puts a process together: everything the configuration asks for, in the order in which it starts. It touches the
@@ -87,6 +90,9 @@ func wire(
 	}
 	if err := w.addMetrics(ctx); err != nil {
 		return nil, err
+	}
+	if !r.api {
+		w.addHealth(ctx)
 	}
 	w.addClock()
 	w.addNode()

@@ -43,6 +43,23 @@ func (w *wiring) addMetrics(ctx context.Context) error {
 	return nil
 }
 
+// addHealth serves a process that takes no requests with health checks and metrics on http.addr, to the last as well.
+// Several processes of one machine may share the address of a configuration, and to be watched over is no reason not to
+// work: where it cannot be had, the log says so once.
+func (w *wiring) addHealth(ctx context.Context) {
+	l, err := listen(ctx, w.cfg.HTTP.Addr)
+	if err != nil {
+		w.log.Warn().Str("addr", w.cfg.HTTP.Addr).Err(err).Msg("health.not_served")
+		return
+	}
+	w.sockets = append(w.sockets, l)
+	deps := api.Deps{Ping: w.db.pool.Ping, Logger: w.log, Version: buildVersion()}
+	if w.cfg.Metrics.Addr == "" {
+		deps.Metrics = w.registry
+	}
+	w.add(newServer(l, api.NewHealth(deps), w.log).part("the health checks' server", "health.listening", w.log))
+}
+
 // addClock keeps in step with the database's clock, which may be set, or become another machine's.
 func (w *wiring) addClock() {
 	w.add(part{name: "the clock", stop: settle, run: func(ctx context.Context) error {
@@ -96,7 +113,7 @@ func (w *wiring) addDispatcher() {
 		DB: w.db.pool, IDs: w.db.ids, Now: w.db.clock.Now, Doer: client, Store: w.store, Desk: w.desk, Metrics: w.metrics,
 		Log: w.log, WallTime: time.Now,
 	})
-	w.wake = d.Wake
+	w.wake, w.forget = d.Wake, d.Forget
 	// Its grace is for the requests on their way, and once more for what is recorded of them.
 	w.add(part{name: "the dispatcher", stop: 2*(c.Timeout+drainSlack) + settle, run: func(ctx context.Context) error {
 		defer client.CloseIdleConnections()

@@ -13,6 +13,7 @@ import (
 	"github.com/postrider/postrider/internal/alert"
 	"github.com/postrider/postrider/internal/auth"
 	"github.com/postrider/postrider/internal/egress"
+	"github.com/postrider/postrider/internal/id"
 	"github.com/postrider/postrider/internal/intake"
 	"github.com/postrider/postrider/internal/metrics"
 	"github.com/postrider/postrider/internal/pg"
@@ -32,6 +33,7 @@ func (w *wiring) share(ctx context.Context) error {
 	db, now := w.db.pool, w.db.clock.Now
 	w.wake = func(int16) {}
 	wake := func(shard int16) { w.wake(shard) }
+	w.forget = func(id.ID) {}
 	w.registry = prometheus.NewRegistry()
 	w.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	w.metrics = metrics.New(w.registry, metricLabels())
@@ -41,6 +43,7 @@ func (w *wiring) share(ctx context.Context) error {
 	}
 	w.store = subscriptions.New(subscriptions.Deps{
 		DB: db, IDs: w.db.ids, Now: now, Box: box, CheckURL: w.policy.CheckURL, MaxTimeout: w.cfg.Delivery.MaxTimeout(),
+		Changed: func(endpoint id.ID) { w.forget(endpoint) },
 	})
 	searches := pg.NewSearches(int(w.cfg.Database.MaxConns))
 	w.desk = dispatcher.NewDesk(dispatcher.DeskDeps{DB: db, Now: now, Wake: wake, Searches: searches})

@@ -43,12 +43,24 @@ func NewSender(urls []string, log zerolog.Logger, db *pgxpool.Pool, now func() t
 	for i, url := range urls {
 		c, err := newChannel(url)
 		if err != nil {
-			return nil, fmt.Errorf("alerts.urls, number %d: %w", i+1, err)
+			return nil, fmt.Errorf("alerts.urls, %w", badItem(i, err))
 		}
 		s.channels = append(s.channels, c)
 	}
 	return s, nil
 }
+
+// CheckURLs says whether NewSender would take these URLs, without talking to anyone. Its error repeats no URL either.
+func CheckURLs(urls []string) error {
+	for i, url := range urls {
+		if _, err := newChannel(url); err != nil {
+			return badItem(i, err)
+		}
+	}
+	return nil
+}
+
+func badItem(i int, err error) error { return fmt.Errorf("item %d: %w", i+1, err) }
 
 // SendDue sends what is due until nothing more is, and returns how many notices are through on every channel. A channel
 // that fails is logged and tried again later; the error is about the database alone.

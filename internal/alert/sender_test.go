@@ -272,10 +272,16 @@ func TestAClaimEnds(t *testing.T) {
 func TestBadURLsAreRefusedWithoutBeingRepeated(t *testing.T) {
 	t.Parallel()
 	for _, url := range []string{"", "canary", "nonsense://canary@x", "http://canary.example.com", "slack://canary%zz"} {
-		_, err := alert.NewSender([]string{"logger://", url}, zerolog.Nop(), nil, nil)
-		if err == nil || !strings.Contains(err.Error(), "number 2") || strings.Contains(err.Error(), "canary") {
-			t.Errorf("NewSender(%q) = %v", url, err)
+		urls := []string{"logger://", url}
+		_, err := alert.NewSender(urls, zerolog.Nop(), nil, nil)
+		for _, err := range []error{err, alert.CheckURLs(urls)} {
+			if err == nil || !strings.Contains(err.Error(), "item 2") || strings.Contains(err.Error(), "canary") {
+				t.Errorf("%q: %v", url, err)
+			}
 		}
+	}
+	if err := alert.CheckURLs([]string{"logger://", "slack://token-a/token-b/token-c"}); err != nil {
+		t.Error(err)
 	}
 }
 

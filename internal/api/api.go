@@ -50,8 +50,24 @@ func New(d Deps) http.Handler {
 	if d.Wake == nil {
 		d.Wake = func(int16) {}
 	}
+	s := newServer(d)
+	s.register()
+	return s
+}
+
+// NewHealth makes the handler of a process that takes no requests but is watched over all the same: the health checks
+// and /metrics, where all else is a 404. Of the dependencies it needs Ping, Metrics and Logger alone.
+func NewHealth(d Deps) http.Handler {
+	s := newServer(d)
+	s.registerGroup(s.health())
+	if d.Metrics != nil {
+		s.mux.Handle(metricsPattern, s.metrics())
+	}
+	return s
+}
+
+func newServer(d Deps) *server {
 	s := &server{d: d, logger: d.Logger, mux: http.NewServeMux()}
 	s.api = newHuma(s.mux, d.Version)
-	s.register()
 	return s
 }

@@ -20,7 +20,7 @@ type attemptView struct {
 	Attempt               int               `json:"attempt" doc:"1, 2, …"`
 	StartedAt             stamp             `json:"started_at"`
 	Method                string            `json:"method" enum:"POST"`
-	URL                   string            `json:"url" doc:"As it was then."`
+	URL                   string            `json:"url" doc:"As it was then, with the values in its query left out."`
 	RequestHeaders        map[string]string `json:"request_headers" doc:"The values of the endpoint's own headers are left out."`
 	Status                *int              `json:"status" doc:"null: no answer, or none that could be read."`
 	Outcome               string            `json:"outcome"`
@@ -45,7 +45,7 @@ type timingsView struct {
 func viewAttempt(a dispatcher.Attempt, insider bool) attemptView {
 	v := attemptView{
 		ID: id.Attempt.Format(a.ID), DeliveryID: id.Delivery.Format(a.Delivery), Attempt: a.Number,
-		StartedAt: stamp(a.StartedAt), Method: "POST", URL: a.URL, RequestHeaders: showHeaders(a.RequestHeaders),
+		StartedAt: stamp(a.StartedAt), Method: "POST", URL: hideQuery(a.URL), RequestHeaders: showHeaders(a.RequestHeaders),
 		Status: a.Status, Outcome: a.Outcome.String(), Error: unlessEmpty(a.Error),
 		ResponseHeaders: showHeaders(a.ResponseHeaders), ResponseBodyTruncated: a.Truncated,
 		Timings: timingsView{
@@ -60,6 +60,34 @@ func viewAttempt(a dispatcher.Attempt, insider bool) attemptView {
 	}
 	v.ResponseBody, v.ResponseBodyEncoding = showBody(a.ResponseBody, a.Truncated)
 	return v
+}
+
+// hidden stands for what an answer leaves out.
+const hidden = "[redacted]"
+
+// hideQuery takes the values out of a URL's query: they are where receivers like to have their tokens, and whoever may
+// see attempts need not be who may see endpoints. A part without a name is all value. The rest stays, byte for byte.
+func hideQuery(raw string) string {
+	rest, fragment, hasFragment := strings.Cut(raw, "#")
+	before, query, _ := strings.Cut(rest, "?")
+	if query == "" {
+		return raw
+	}
+	parts := strings.Split(query, "&")
+	for i, part := range parts {
+		name, value, named := strings.Cut(part, "=")
+		switch {
+		case named && value != "":
+			parts[i] = name + "=" + hidden
+		case !named && part != "":
+			parts[i] = hidden
+		}
+	}
+	shown := before + "?" + strings.Join(parts, "&")
+	if hasFragment {
+		shown += "#" + fragment
+	}
+	return shown
 }
 
 // showBody gives a body as text where it is text. A truncated one may end within a character.

@@ -80,6 +80,38 @@ func TestEnqueueScheduled(t *testing.T) {
 	w.refused(http.StatusUnprocessableEntity, bad)
 }
 
+// What is there and empty would pass for not there, and with it a promise.
+func TestEnqueueGivenEmpty(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.tenant("acme")
+	const raw = "/v1/tenants/acme/events/a"
+	for _, query := range []string{"uid=", "uid", "group_key=", "deliver_at="} {
+		name, _, _ := strings.Cut(query, "=")
+		r := request{method: "POST", path: raw + "?" + query, body: "x", contentType: "text/plain"}
+		if p := w.refused(http.StatusUnprocessableEntity, r); !p.pointsTo("?"+name) || len(p.Errors) != 1 {
+			t.Errorf("%s: %+v", query, p)
+		}
+	}
+	const event = `{"type":"a","payload":1}`
+	for path, body := range map[string]string{
+		raw: event, "/v1/tenants/acme/events": event, "/v1/tenants/acme/events:batch": `{"events":[` + event + `]}`,
+	} {
+		r := request{method: "POST", path: path, body: body}
+		for _, key := range []string{"", "  "} {
+			r.header = map[string]string{"Idempotency-Key": key}
+			if p := w.refused(http.StatusUnprocessableEntity, r); !strings.Contains(p.Detail, "Idempotency-Key") {
+				t.Errorf("%s, %q: %+v", path, key, p)
+			}
+		}
+		r.header = nil
+		w.must(http.StatusAccepted, r)
+	}
+	if made := w.must(http.StatusOK, request{method: "GET", path: "/v1/tenants/acme/events?status="}).list("data"); len(made) != 3 {
+		t.Errorf("%d events", len(made))
+	}
+}
+
 // Many posts with one key make one event and get one answer.
 func TestEnqueueTogether(t *testing.T) {
 	t.Parallel()

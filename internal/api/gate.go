@@ -159,6 +159,9 @@ func checkForm(ctx huma.Context, takesJSON bool) error {
 	if err := twice.Err(); err != nil {
 		return err
 	}
+	if err := checkGiven(ctx, query); err != nil {
+		return err
+	}
 	if limit := ctx.Operation().MaxBodyBytes - 1; limit >= 0 && contentLength(ctx) > limit {
 		return fault.New(fault.TooLarge, "the body is over the limit of %d bytes", limit)
 	}
@@ -175,6 +178,29 @@ func checkForm(ctx huma.Context, takesJSON bool) error {
 	}
 	return checkJSONType(ctx.Method(), ctx.Header("Content-Type"))
 }
+
+const keyHeader = "Idempotency-Key"
+
+// checkGiven refuses what a writing call is given empty. It would pass for not given, and with it the promise not to
+// enqueue twice, or not before a time. Where lists are read, an empty filter is none.
+func checkGiven(ctx huma.Context, query url.Values) error {
+	if ctx.Method() != http.MethodPost {
+		return nil
+	}
+	const refusal = "is empty; leave it out or give one"
+	var empty fault.Fields
+	for _, p := range ctx.Operation().Parameters {
+		switch {
+		case p.In == "query" && query.Has(p.Name) && query.Get(p.Name) == "":
+			empty.Addf("?"+p.Name, refusal)
+		case p.In == "header" && p.Name == keyHeader && slices.ContainsFunc(headerValues(ctx, keyHeader), isBlank):
+			empty.Addf("", keyHeader+" "+refusal)
+		}
+	}
+	return empty.Err()
+}
+
+func isBlank(s string) bool { return strings.TrimSpace(s) == "" }
 
 // checkJSONType wants JSON to be declared: a form or a text that happens to be JSON is somebody's mistake, and a browser
 // sends those across origins without asking.

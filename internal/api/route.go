@@ -125,6 +125,12 @@ func (a access) describe() string {
 	return "Needs a key with the scope `" + string(a.scope) + "`."
 }
 
+// headerValues is every value of a header; huma does not tell an empty one from none.
+func headerValues(ctx huma.Context, name string) []string {
+	r, _ := humago.Unwrap(ctx)
+	return r.Header.Values(name)
+}
+
 // contentLength is what the request announces: -1 if it does not say.
 func contentLength(ctx huma.Context) int64 {
 	r, _ := humago.Unwrap(ctx)

@@ -78,12 +78,19 @@ func (s *server) groups() []group {
 			{"GET", aKey, 200, operators, "get-api-key", "Read an API key", handle(s.readKey), nil},
 			{"DELETE", aKey, 204, operators, "revoke-api-key", "Revoke an API key", handle(s.revokeKey), nil},
 		}},
-		{"Health", "For what watches over the process. No key is needed.", []route{
-			{"GET", "/livez", 200, public, "livez", "Whether the process is alive", handle(s.live), nil},
-			{"GET", "/readyz", 200, public, "readyz", "Whether requests can be served", handle(s.ready), nil},
-		}},
+		s.health(),
 	}
 }
+
+// health is what every process answers, whatever its roles.
+func (s *server) health() group {
+	return group{"Health", "For what watches over the process. No key is needed.", []route{
+		{"GET", "/livez", 200, public, "livez", "Whether the process is alive", handle(s.live), nil},
+		{"GET", "/readyz", 200, public, "readyz", "Whether requests can be served", handle(s.ready), nil},
+	}}
+}
+
+const metricsPattern = "GET /metrics"
 
 // plain is what is no part of the documented API.
 func (s *server) plain() map[string]http.Handler {
@@ -93,22 +100,26 @@ func (s *server) plain() map[string]http.Handler {
 		"GET /docs/{asset}": docsAsset(),
 	}
 	if s.d.Metrics != nil {
-		routes["GET /metrics"] = s.metrics()
+		routes[metricsPattern] = s.metrics()
 	}
 	return routes
 }
 
 func (s *server) register() {
 	for _, g := range s.groups() {
-		spec := s.api.OpenAPI()
-		spec.Tags = append(spec.Tags, &huma.Tag{Name: g.tag, Description: g.about})
-		for _, rt := range g.routes {
-			op := s.operation(g.tag, rt)
-			rt.act.register(s.api, op)
-			showSamples(op.Responses)
-		}
+		s.registerGroup(g)
 	}
 	for pattern, handler := range s.plain() {
 		s.mux.Handle(pattern, handler)
+	}
+}
+
+func (s *server) registerGroup(g group) {
+	spec := s.api.OpenAPI()
+	spec.Tags = append(spec.Tags, &huma.Tag{Name: g.tag, Description: g.about})
+	for _, rt := range g.routes {
+		op := s.operation(g.tag, rt)
+		rt.act.register(s.api, op)
+		showSamples(op.Responses)
 	}
 }
