@@ -106,13 +106,7 @@ func (s *search) place() (ok bool) {
 	return true
 }
 
-var allShards = func() []int16 {
-	all := make([]int16, id.Buckets)
-	for i := range all {
-		all[i] = int16(i)
-	}
-	return all
-}()
+var allShards = id.AllBuckets()
 
 // wants reports whether deliveries in any of these states are asked for.
 func (s *search) wants(states ...State) bool {

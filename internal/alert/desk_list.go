@@ -70,13 +70,7 @@ func (d *Desk) List(ctx context.Context, states []State, tenant *id.ID, limit in
 }
 
 // allShards names every bucket; nobody writes to it.
-var allShards = func() []int16 {
-	all := make([]int16, id.Buckets)
-	for i := range all {
-		all[i] = int16(i)
-	}
-	return all
-}()
+var allShards = id.AllBuckets()
 
 func names(states []State) []string {
 	out := make([]string, len(states))

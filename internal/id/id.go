@@ -65,6 +65,15 @@ func Bucket(tenant int64) int16 {
 	return int16(sum[0])
 }
 
+// AllBuckets gives every bucket, in order.
+func AllBuckets() []int16 {
+	all := make([]int16, Buckets)
+	for i := range all {
+		all[i] = int16(i)
+	}
+	return all
+}
+
 // Kind is what an id names; its value is the id's prefix without the underscore.
 type Kind string
 
