@@ -245,15 +245,22 @@ func TestEndpointWhoseSecretDoesNotOpenWaits(t *testing.T) {
 	}
 }
 
+// largeWithoutMemory makes a delivery whose payload is too large to come with a claim, and takes all memory for such.
+func (w *world) largeWithoutMemory() (endpoint, delivery id.ID) {
+	w.Helper()
+	endpoint = w.endpoint()
+	delivery = w.enqueue(endpoint, `"`+strings.Repeat("x", 2*inlinePayload)+`"`)
+	if err := w.d.memory.Acquire(w.Context(), largePayloads); err != nil {
+		w.Fatal(err)
+	}
+	return endpoint, delivery
+}
+
 // A payload that waited for memory is sent to where its endpoint is now, or not at all.
 func TestTargetIsLookedAtAgainAfterAWait(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, always(200))
-	endpoint := w.endpoint()
-	delivery := w.enqueue(endpoint, `"`+strings.Repeat("x", 2*inlinePayload)+`"`)
-	if err := w.d.memory.Acquire(t.Context(), largePayloads); err != nil {
-		t.Fatal(err)
-	}
+	endpoint, delivery := w.largeWithoutMemory()
 	known, err := w.d.targets.fresh(t.Context(), []id.ID{endpoint})
 	if err != nil {
 		t.Fatal(err)
@@ -287,11 +294,7 @@ func TestTargetIsLookedAtAgainAfterAWait(t *testing.T) {
 func TestPayloadThatFindsNoMemoryGoesBack(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, always(200))
-	endpoint := w.endpoint()
-	delivery := w.enqueue(endpoint, `"`+strings.Repeat("x", 2*inlinePayload)+`"`)
-	if err := w.d.memory.Acquire(t.Context(), largePayloads); err != nil {
-		t.Fatal(err)
-	}
+	_, delivery := w.largeWithoutMemory()
 	w.d.cfg.Lease = 0 // over before it began
 	w.round(w.d)
 	if got := w.get(delivery); got.State != Pending || got.Attempts != 0 {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"sync"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 )
 
 const (
@@ -25,10 +23,10 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	var recording sync.WaitGroup
 	recording.Go(func() { d.runRecorder(recorder) })
 
-	var loops errgroup.Group
-	loops.Go(func() error { d.runRescue(ctx); return nil })
-	loops.Go(func() error { d.runClaim(ctx, work); return nil })
-	_ = loops.Wait() // neither has an error to give
+	var loops sync.WaitGroup
+	loops.Go(func() { d.runRescue(ctx) })
+	loops.Go(func() { d.runClaim(ctx, work) })
+	loops.Wait()
 
 	d.drain(stopWork)
 	close(d.results) // every sender has handed in its result: the recorder ends when it has written them all
@@ -59,8 +57,8 @@ func (d *Dispatcher) runClaim(ctx, work context.Context) {
 		switch {
 		case err != nil && ctx.Err() == nil:
 			d.log.Error().Err(err).Msg("claim.failed")
-			look, wait = allShards, retryAfterFault
-			sleep(ctx, wait)
+			look = allShards
+			sleep(ctx, retryAfterFault)
 			continue
 		case n > 0:
 			wait = 0

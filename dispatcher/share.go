@@ -9,7 +9,7 @@ import (
 )
 
 // wishes shares room out among the endpoints whose turn has come, that have a slot free and that may be sent to. What is
-// due to others is forgotten here, and cancelled for closed ones. It looks at no more endpoints than there is room for.
+// due to others is forgotten here, and cancelled for closed ones. It looks at endpoints until there are as many as room.
 func (d *Dispatcher) wishes(ctx context.Context, room int) (map[int16][]wish, map[id.ID]subscriptions.Target, error) {
 	due := d.lanes.due(d.deps.Now())
 	known := map[id.ID]subscriptions.Target{}

@@ -73,7 +73,7 @@ func serveAPI(t *testing.T) string {
 func TestPrintedCallsAreTaken(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("curl"); err != nil {
-		t.Skip("there is no curl here; scripts/deps curl installs it, and CI has it")
+		t.Fatal("there is no curl here: `make test` installs it, as does scripts/deps curl")
 	}
 	addr := serveAPI(t)
 	for _, c := range []struct {
