@@ -3,35 +3,83 @@ package egress
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"io"
 	"net/http"
+	"net/http/httptrace"
+	"sync/atomic"
 	"testing"
 )
 
-// BenchmarkDo is a kept-alive POST of 1 KiB to net/http's own server in this process.
+// BenchmarkDo is a kept-alive POST of 1 KiB to a receiver in this process that costs the same whatever the client does: through a
+// bare transport of the same settings, through Do, and through both with the hooks of somebody who times the stages.
 func BenchmarkDo(b *testing.B) {
 	ca := newAuthority(b)
 	handler := func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }
-	for name, s := range map[string]string{
-		"http":  newHTTPServer(b, nil, false, handler).URL,
-		"https": newHTTPServer(b, ca.server(b, soon(), "127.0.0.1"), false, handler).URL,
-		"h2":    newHTTPServer(b, ca.server(b, soon(), "127.0.0.1"), true, handler).URL,
+	for _, s := range []struct{ name, url string }{
+		{"http", newHTTPServer(b, nil, false, handler).URL},
+		{"https", newHTTPServer(b, ca.server(b, soon(), "127.0.0.1"), false, handler).URL},
+		{"h2", newHTTPServer(b, ca.server(b, soon(), "127.0.0.1"), true, handler).URL},
 	} {
-		b.Run(name, func(b *testing.B) {
-			c := newTestClient(b, Config{Policy: loopback(), TLS: ca.client()})
-			model := newPost(b, hang, s, bytes.Repeat([]byte("x"), 1<<10))
-			b.ReportAllocs()
-			b.RunParallel(func(pb *testing.PB) {
-				for pb.Next() {
-					ctx, cancel := context.WithTimeout(context.Background(), hang)
-					req := model.WithContext(ctx)
-					req.Body, _ = model.GetBody() // of a bytes.Reader, which cannot fail
-					if a := do(c, req, 16<<10); a.err != nil || a.bodyErr != nil {
-						b.Error(a.err, a.bodyErr)
-					}
-					cancel()
+		for _, traced := range []bool{false, true} {
+			for _, way := range []string{"RoundTrip", "Do"} {
+				name := s.name + "/" + way
+				if traced {
+					name += ", traced"
 				}
-			})
-		})
+				b.Run(name, func(b *testing.B) {
+					c := newTestClient(b, Config{Policy: loopback(), TLS: ca.client()})
+					call := c.Do
+					if way == "RoundTrip" {
+						call = c.transport.RoundTrip
+					}
+					benchmarkPosts(b, s.url, traced, call)
+				})
+			}
+		}
+	}
+}
+
+func benchmarkPosts(b *testing.B, url string, traced bool, call func(*http.Request) (*http.Response, error)) {
+	b.Helper()
+	model := newPost(b, hang, url, bytes.Repeat([]byte("x"), 1<<10))
+	post := func() {
+		ctx, cancel := context.WithTimeout(context.Background(), hang)
+		defer cancel()
+		if traced {
+			ctx = httptrace.WithClientTrace(ctx, (&marks{}).trace())
+		}
+		req := model.WithContext(ctx)
+		req.Body, _ = model.GetBody() // of a bytes.Reader, which cannot fail
+		resp, err := call(req)        //nolint:bodyclose // readExcerpt closes it
+		if err != nil {
+			b.Error(err)
+			return
+		}
+		if _, _, err := readExcerpt(resp, 16<<10); err != nil {
+			b.Error(err)
+		}
+	}
+	post()
+	b.ReportAllocs()
+	b.ResetTimer()
+	for b.Loop() {
+		post()
+	}
+}
+
+// marks has as many hooks as an attempt's stopwatch.
+type marks struct{ n [8]atomic.Int64 }
+
+func (m *marks) trace() *httptrace.ClientTrace {
+	return &httptrace.ClientTrace{
+		DNSStart:             func(httptrace.DNSStartInfo) { m.n[0].Add(1) },
+		DNSDone:              func(httptrace.DNSDoneInfo) { m.n[1].Add(1) },
+		ConnectStart:         func(string, string) { m.n[2].Add(1) },
+		ConnectDone:          func(string, string, error) { m.n[3].Add(1) },
+		TLSHandshakeStart:    func() { m.n[4].Add(1) },
+		TLSHandshakeDone:     func(tls.ConnectionState, error) { m.n[5].Add(1) },
+		GotConn:              func(httptrace.GotConnInfo) { m.n[6].Add(1) },
+		GotFirstResponseByte: func() { m.n[7].Add(1) },
 	}
 }

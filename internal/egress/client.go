@@ -1,12 +1,10 @@
 package egress
 
 import (
-	"context"
 	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
-	"net/http/httptrace"
 	"net/url"
 	"time"
 
@@ -32,7 +30,7 @@ type Config struct {
 	// MaxHeaderBytes bounds the answer's headers, those of all 1xx answers included (unless the caller's trace has a Got1xxResponse:
 	// then each is bounded alone). 0 is 64 KiB.
 	MaxHeaderBytes int64
-	// Resolver asks the DNS. nil is net.DefaultResolver.
+	// Resolver asks the DNS, a burst for one name once: an answer is used for its TTL, and for 10 s at most. nil is net.DefaultResolver.
 	Resolver *net.Resolver
 	// TLS holds roots and client certificates. It is copied; verification and TLS 1.2 at least are set on the copy whatever it says.
 	TLS *tls.Config
@@ -55,7 +53,8 @@ func New(cfg Config) *Client {
 		cfg.MaxHeaderBytes = defaultHeaderBytes
 	}
 	c := &Client{policy: cfg.Policy}
-	c.dialer = &dialer{policy: &c.policy, timeout: cfg.ConnectTimeout, resolver: cfg.Resolver, proxied: cfg.ProxyURL != nil}
+	c.dialer = &dialer{policy: &c.policy, timeout: cfg.ConnectTimeout, proxied: cfg.ProxyURL != nil}
+	c.dialer.names = newNames(cfg.Resolver, cfg.ConnectTimeout)
 	c.transport = newTransport(cfg)
 	c.transport.DialContext = c.dialer.dial
 	return c
@@ -117,58 +116,51 @@ func (c *Client) CloseIdleConnections() { c.transport.CloseIdleConnections() }
 // fault.Internal. Every other error is Go's own (*net.DNSError, *net.OpError, io.EOF, …, or the context's), one of a TLS handshake
 // inside a *HandshakeError. None holds the URL's query or userinfo, nor the address of our name server.
 func (c *Client) Do(req *http.Request) (*http.Response, error) {
-	out, err := c.admit(req)
-	if err != nil {
+	var out http.Request // the copy of req that the transport may have
+	if err := c.admit(&out, req); err != nil {
 		if req.Body != nil {
 			_ = req.Body.Close() // as a RoundTripper does; what Close says about unsent bytes changes nothing
 		}
 		return nil, err
 	}
 	for redials := 0; ; redials++ {
-		resp, stale, err := c.try(out)
+		resp, stale, err := c.try(&out)
 		if err == nil {
 			return settle(resp), nil
 		}
-		if !stale || redials == maxRedials || !renewBody(out, req) {
+		if !stale || redials == maxRedials || !renewBody(&out, req) {
 			return nil, err
 		}
 	}
 }
 
-// admit checks req and gives the copy of it that goes to the transport.
-func (c *Client) admit(req *http.Request) (*http.Request, error) {
+// admit checks req and makes out of it what goes to the transport.
+func (c *Client) admit(out, req *http.Request) error {
 	if err := c.policy.checkParsed(req.URL); err != nil {
-		return nil, blocked(err)
+		return blocked(err)
 	}
 	if _, ok := req.Context().Deadline(); !ok {
-		return nil, fault.New(fault.Internal, "a request without a deadline")
+		return fault.New(fault.Internal, "a request without a deadline")
 	}
-	out, err := outgoing(req)
-	if err != nil {
-		return nil, err
+	if err := outgoing(out, req); err != nil {
+		return err
 	}
 	if c.dialer.proxied {
-		if err := c.dialer.checkName(req.Context(), req.URL); err != nil {
-			return nil, err
-		}
+		return c.dialer.checkName(req.Context(), req.URL)
 	}
-	return out, nil
+	return nil
 }
 
 // try is one passage through the transport. RoundTrip and not http.Client: that one follows redirects, fails on a Location it
 // cannot parse even when told not to, makes userinfo a header, and prints the URL in its errors.
 func (c *Client) try(out *http.Request) (resp *http.Response, stale bool, err error) {
-	f := &flight{}
-	ctx, cancel := context.WithCancelCause(out.Context())
-	f.cancel = cancel
-	resp, err = c.transport.RoundTrip(out.WithContext(httptrace.WithClientTrace(ctx, f.trace())))
+	f := newFlight(out)
+	resp, err = c.transport.RoundTrip(&f.request)
 	if err == nil {
-		// The answer's body still needs ctx. It ends with the caller's context, which has a deadline.
+		// The answer's body still needs the context. It ends with the caller's, which has a deadline.
 		return resp, false, nil
 	}
-	refused := errors.Is(context.Cause(ctx), errRefused)
-	cancel(nil)
-	if refused {
+	if f.end() {
 		return nil, false, errRefused
 	}
 	return nil, f.stale() && out.Context().Err() == nil, f.explain(err)

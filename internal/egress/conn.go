@@ -17,6 +17,7 @@ const lingerForAnswer = 250 * time.Millisecond
 // was handed to the present request, and whether the peer's last words have been read.
 type conn struct {
 	net.Conn
+	remote spelled
 
 	written atomic.Int64 // bytes written since handOver
 	inUse   atomic.Bool  // handed to a request at least once: handshakes are over and a reader is running
@@ -29,8 +30,20 @@ type conn struct {
 }
 
 func newConn(c net.Conn) *conn {
-	return &conn{Conn: c, readOver: make(chan struct{})}
+	addr := c.RemoteAddr()
+	return &conn{Conn: c, remote: spelled{addr, addr.String()}, readOver: make(chan struct{})}
 }
+
+// spelled is an address whose text is made once: every attempt over a connection notes where it went.
+type spelled struct {
+	net.Addr
+	text string
+}
+
+func (a *spelled) String() string { return a.text }
+
+// RemoteAddr gives an address that costs nothing to print.
+func (c *conn) RemoteAddr() net.Addr { return &c.remote }
 
 // handOver starts the count for the request that now holds the connection.
 func (c *conn) handOver() {

@@ -17,19 +17,19 @@ import (
 
 // dialer opens connections for the transport.
 type dialer struct {
-	policy   *Policy
-	timeout  time.Duration // DNS and TCP together
-	resolver *net.Resolver // nil is the default one
-	proxied  bool          // every dial goes to the operator's own proxy
+	policy  *Policy
+	timeout time.Duration // DNS and TCP together
+	names   *names
+	proxied bool // every dial goes to the operator's own proxy
 }
 
 // dial checks each address on its socket, after DNS and before connect: the one place that sees where a connection really
-// goes. The addresses of a name are tried in turn; when none answers and one of them was refused, the result is that refusal,
-// a bare *fault.Error without the address in its text. A connection to the operator's own proxy is not checked: proxies live
-// inside.
+// goes, and so also where an answer of the DNS that was kept for a while is judged anew. The addresses of a name are tried in
+// turn; when none answers and one of them was refused, the result is that refusal, a bare *fault.Error without the address in
+// its text. A connection to the operator's own proxy is not checked: proxies live inside.
 func (d *dialer) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	var refused atomic.Pointer[error] // two families are dialled at once
-	nd := net.Dialer{Timeout: d.timeout, Resolver: d.resolver}
+	var nd net.Dialer
 	if !d.proxied {
 		nd.ControlContext = func(_ context.Context, network, address string, _ syscall.RawConn) error {
 			err := d.policy.checkSocket(network, address)
@@ -39,7 +39,9 @@ func (d *dialer) dial(ctx context.Context, network, address string) (net.Conn, e
 			return err
 		}
 	}
-	c, err := nd.DialContext(ctx, network, address)
+	ctx, cancel := context.WithTimeout(ctx, d.timeout)
+	defer cancel()
+	c, err := d.dialName(ctx, &nd, network, address)
 	if err != nil {
 		if p := refused.Load(); p != nil {
 			return nil, *p
@@ -47,6 +49,23 @@ func (d *dialer) dial(ctx context.Context, network, address string) (net.Conn, e
 		return nil, withoutServer(err)
 	}
 	return newConn(c), nil
+}
+
+// dialName is nd.DialContext with the lookup done by d.names. The types of its errors are the same.
+func (d *dialer) dialName(ctx context.Context, nd *net.Dialer, network, address string) (net.Conn, error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil || host == "" {
+		return nd.DialContext(ctx, network, address) // only a proxy's can be such
+	}
+	if _, err := netip.ParseAddr(host); err == nil {
+		return nd.DialContext(ctx, network, address)
+	}
+	addrs, err := d.names.addresses(ctx, host)
+	if err != nil {
+		return nil, &net.OpError{Op: "dial", Net: network, Err: err}
+	}
+	r := route{dialer: nd, network: network, port: port}
+	return r.dial(ctx, addrs)
 }
 
 // withoutServer takes our own name server's address out of a failed lookup: what an attempt says is read by tenants. The
@@ -90,17 +109,14 @@ func (d *dialer) checkName(ctx context.Context, u *url.URL) error {
 	if t.addr.IsValid() {
 		return d.policy.CheckAddr(t.addr, port)
 	}
-	resolver := d.resolver
-	if resolver == nil {
-		resolver = net.DefaultResolver
-	}
 	ctx, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()
-	addrs, err := resolver.LookupNetIP(ctx, "ip", t.name)
+	addrs, err := d.names.addresses(ctx, t.name)
 	if err != nil {
 		return withoutServer(err)
 	}
-	for _, addr := range addrs {
+	for _, a := range addrs {
+		addr, _ := netip.AddrFromSlice(a.IP) // what is none is refused
 		if err := d.policy.CheckAddr(addr, port); err != nil {
 			return err
 		}

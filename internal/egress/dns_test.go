@@ -11,7 +11,8 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// zone answers a test's DNS questions. For a name it gives the addresses, or a code, or (mute) nothing at all.
+// zone answers a test's DNS questions, each for a type of record. For a name it gives the addresses, or a code, or (mute) nothing at
+// all. Records have a TTL of 0 s, but those of names below ttl5 and ttl60 one of 5 and 60 s.
 type zone func(name string) (addrs []netip.Addr, code dnsmessage.RCode, mute bool)
 
 // newResolver gives a resolver that asks nobody but answer, over UDP on the loopback.
@@ -78,7 +79,7 @@ func dnsReply(question []byte, answer zone) []byte {
 	}
 	msg.Response, msg.Authoritative, msg.RecursionAvailable, msg.RCode = true, true, true, code
 	msg.Additionals = nil
-	head := dnsmessage.ResourceHeader{Name: q.Name, Class: q.Class}
+	head := dnsmessage.ResourceHeader{Name: q.Name, Class: q.Class, TTL: ttlOf(q.Name.String())}
 	for _, a := range addrs {
 		switch {
 		case a.Is4() && q.Type == dnsmessage.TypeA:
@@ -92,6 +93,16 @@ func dnsReply(question []byte, answer zone) []byte {
 		return nil
 	}
 	return reply
+}
+
+func ttlOf(name string) uint32 {
+	switch {
+	case strings.HasSuffix(name, ".ttl5."):
+		return 5
+	case strings.HasSuffix(name, ".ttl60."):
+		return 60
+	}
+	return 0
 }
 
 // fixed is a zone of names that keep their addresses; any other name does not exist.

@@ -5,6 +5,9 @@
 // framed with a Content-Length, never redirected, never compressed, never through a proxy of the environment, with no
 // cookie kept, and with every part of it ended by the deadline of the request's context.
 //
+// What it keeps between requests: connections, TLS sessions, and for some seconds the answers of the DNS. An address out of
+// a kept answer is checked on its socket like any other, so a name that changes its mind gains nothing by it.
+//
 // What it does not do: it judges no answer and no error (the dispatcher does, from Go's own error types, which are left
 // as they are), it tries nothing again, it signs nothing, sets no header of its own, writes no log and counts no metric.
 //

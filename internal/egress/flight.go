@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"net/http/httptrace"
 	"strings"
 	"sync/atomic"
@@ -14,7 +15,8 @@ import (
 // errRefused ends a request that the receiver turned away in a way Go's transport would answer by sending it once more.
 var errRefused = errors.New("the receiver refused the request before answering; it was not sent again")
 
-// flight watches one passage of a request through the transport, and stops the transport from sending it twice.
+// flight is one passage of a request through the transport: it is the request's context, watches what becomes of it, and stops
+// the transport from sending it twice.
 //
 // Where Go sends again by itself (net/http of Go 1.26):
 //   - HTTP/2, after REFUSED_STREAM, a GOAWAY or a PROTOCOL_ERROR from the peer: if the request has GetBody or no body;
@@ -23,8 +25,15 @@ var errRefused = errors.New("the receiver refused the request before answering; 
 //
 // So requests go in without GetBody, which leaves those without a body; for them gotConn sees the second try before its first
 // byte and ends it.
+//
+// All of it is one piece of memory, since every attempt needs one.
 type flight struct {
-	cancel context.CancelCauseFunc
+	context.Context // the caller's, or a child of it if there is cancel
+	cancel          context.CancelCauseFunc
+
+	request http.Request
+	trace   httptrace.ClientTrace  // the caller's with our own hooks before its
+	caller  *httptrace.ClientTrace // nil if there is none
 
 	// Set by gotConn, which both transports call on RoundTrip's own goroutine.
 	conn   *conn // what the request was last handed; nil before, or if it is none of ours
@@ -36,17 +45,70 @@ type flight struct {
 	handshake atomic.Pointer[error] // what a TLS handshake failed with; set on the dialling goroutine
 }
 
-// trace gives the hooks of f. httptrace composes them with the caller's own, which still fire.
-func (f *flight) trace() *httptrace.ClientTrace {
-	return &httptrace.ClientTrace{
-		GotConn: f.gotConn,
-		// Called on the goroutine that writes, but before RoundTrip reports the stream's end, for HTTP/2.
-		WroteHeaders: func() { f.sentH2.Store(true) },
-		TLSHandshakeDone: func(_ tls.ConnectionState, err error) {
-			if err != nil {
-				f.handshake.Store(&err)
-			}
-		},
+// newFlight readies a passage of out, which is copied.
+func newFlight(out *http.Request) *flight {
+	f := &flight{Context: out.Context()}
+	if out.Body == http.NoBody {
+		f.Context, f.cancel = context.WithCancelCause(f.Context)
+	}
+	if f.caller = httptrace.ContextClientTrace(f.Context); f.caller != nil {
+		f.trace = *f.caller
+	}
+	f.trace.GotConn = f.onGotConn
+	f.trace.WroteHeaders = f.onWroteHeaders
+	f.trace.TLSHandshakeDone = f.onTLSHandshakeDone
+	f.request = *out.WithContext(f)
+	return f
+}
+
+// traceKey is the key httptrace keeps a trace under in a context, which it tells to whoever is asked for it.
+var traceKey = func() any {
+	var k keyHole
+	_ = httptrace.ContextClientTrace(&k)
+	return k.key
+}()
+
+// keyHole is a context that holds nothing and remembers what it was asked for.
+type keyHole struct {
+	context.Context
+	key any
+}
+
+func (k *keyHole) Value(key any) any {
+	k.key = key
+	return nil
+}
+
+// Value gives the transport the trace of f. httptrace.WithClientTrace would do so too, but it joins it with the caller's by
+// reflection, at each request and again at each hook.
+func (f *flight) Value(key any) any {
+	if key == traceKey {
+		return &f.trace
+	}
+	return f.Context.Value(key)
+}
+
+func (f *flight) onGotConn(info httptrace.GotConnInfo) {
+	f.gotConn(info)
+	if f.caller != nil && f.caller.GotConn != nil {
+		f.caller.GotConn(info)
+	}
+}
+
+// onWroteHeaders is called on the goroutine that writes, but before RoundTrip reports the stream's end, for HTTP/2.
+func (f *flight) onWroteHeaders() {
+	f.sentH2.Store(true)
+	if f.caller != nil && f.caller.WroteHeaders != nil {
+		f.caller.WroteHeaders()
+	}
+}
+
+func (f *flight) onTLSHandshakeDone(state tls.ConnectionState, err error) {
+	if err != nil {
+		f.handshake.Store(&err)
+	}
+	if f.caller != nil && f.caller.TLSHandshakeDone != nil {
+		f.caller.TLSHandshakeDone(state, err)
 	}
 }
 
@@ -56,17 +118,40 @@ func (f *flight) gotConn(info httptrace.GotConnInfo) {
 	f.reused = info.Reused
 	f.sentH2.Store(false)
 	if again {
-		// HTTP/2 looks at the context under its write lock right before the headers; HTTP/1.1 looks only between tries, so there the
-		// connection, which is ours alone for now, must not take anything.
-		f.cancel(errRefused)
-		if f.conn != nil && !f.h2 {
-			f.conn.bar()
-		}
+		f.refuse()
 		return
 	}
 	if f.conn != nil {
 		f.conn.handOver()
 	}
+}
+
+// refuse keeps a request that has been sent from going out on the connection it was handed now. HTTP/2 looks at the context under
+// its write lock right before the headers; HTTP/1.1 looks only between tries, so there the connection, which is ours alone for
+// now, must not take anything.
+func (f *flight) refuse() {
+	barred := f.conn != nil && !f.h2
+	if barred {
+		f.conn.bar()
+	}
+	switch {
+	case f.cancel != nil:
+		f.cancel(errRefused)
+	case !barred:
+		// It has a body that cannot be had again, so net/http does not come here, and the context that could be ended is saved. Should
+		// another version do so, its request waits until its time is up, and then the context is over as well.
+		<-f.Done()
+	}
+}
+
+// end is to be called after a failure, and reports whether it was refuse that ended the request.
+func (f *flight) end() (refused bool) {
+	if f.cancel == nil {
+		return false
+	}
+	refused = errors.Is(context.Cause(f), errRefused)
+	f.cancel(nil)
+	return refused
 }
 
 // onWire reports whether any of the request may have been sent on the connection it was last handed.

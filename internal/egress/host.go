@@ -55,6 +55,9 @@ func readHost(host string, bracketed bool) target {
 	if !endsInNumber(name) {
 		return target{name: name}
 	}
+	if addr, err := netip.ParseAddr(ascii); err == nil {
+		return target{addr: addr} // the usual spelling, and the usual case
+	}
 	addr, ok := parseLooseV4(name)
 	if !ok {
 		return target{err: errHostSpelling}

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"golang.org/x/net/http2"
 )
@@ -135,14 +137,14 @@ func TestHTTP2Busy(t *testing.T) {
 	}
 }
 
-// TestSecondPassageIsBarred: when the transport hands a request that was sent another connection, its context is over and, over
-// HTTP/1.1, nothing can be written there.
+// TestSecondPassageIsBarred: when the transport hands a request that was sent another connection, its context is over (if it has no
+// body and so could be sent again) and, over HTTP/1.1, nothing can be written there.
 func TestSecondPassageIsBarred(t *testing.T) {
 	t.Parallel()
 	for _, sent := range []bool{false, true} {
 		ctx, cancel := context.WithCancelCause(context.Background())
 		defer cancel(nil)
-		f := &flight{cancel: cancel}
+		f := &flight{Context: ctx, cancel: cancel}
 		first, second := newConn(discard{}), newConn(discard{})
 		f.gotConn(httptrace.GotConnInfo{Conn: first})
 		if sent {
@@ -156,8 +158,39 @@ func TestSecondPassageIsBarred(t *testing.T) {
 	}
 }
 
+// TestSecondPassageWithBody is the same for a request whose context cannot be ended: over HTTP/1.1 the connection alone is barred, and
+// else it waits.
+func TestSecondPassageWithBody(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		again := func(second net.Conn) time.Duration {
+			first := newConn(discard{})
+			f := &flight{Context: ctx}
+			f.gotConn(httptrace.GotConnInfo{Conn: first})
+			_, _ = first.Write([]byte("x"))
+			f.gotConn(httptrace.GotConnInfo{Conn: second})
+			return time.Since(began)
+		}
+		second := newConn(discard{})
+		if waited := again(second); waited != 0 {
+			t.Errorf("HTTP/1.1 waited %v", waited)
+		}
+		if n, err := second.Write([]byte("x")); n != 0 || !errors.Is(err, errRefused) {
+			t.Errorf("HTTP/1.1 wrote %d, %v", n, err)
+		}
+		if waited := again(discard{}); waited != time.Hour {
+			t.Errorf("a connection that is none of ours, after %v", waited)
+		}
+	})
+}
+
 // discard is a connection that takes everything.
 type discard struct{ net.Conn }
+
+func (discard) RemoteAddr() net.Addr { return &net.TCPAddr{} }
 
 func (discard) Write(p []byte) (int, error) { return len(p), nil }
 
@@ -354,11 +387,16 @@ func TestCallersTraceStillFires(t *testing.T) {
 			fired[name]++
 		}
 		ctx := httptrace.WithClientTrace(within(t, hang), &httptrace.ClientTrace{
-			DNSStart:             func(httptrace.DNSStartInfo) { note("dns start") },
-			DNSDone:              func(httptrace.DNSDoneInfo) { note("dns done") },
-			ConnectDone:          func(string, string, error) { note("connect done") },
-			TLSHandshakeDone:     func(tls.ConnectionState, error) { note("tls done") },
-			GotConn:              func(httptrace.GotConnInfo) { note("got conn") },
+			DNSStart:         func(httptrace.DNSStartInfo) { note("dns start") },
+			DNSDone:          func(httptrace.DNSDoneInfo) { note("dns done") },
+			ConnectDone:      func(string, string, error) { note("connect done") },
+			TLSHandshakeDone: func(tls.ConnectionState, error) { note("tls done") },
+			GotConn: func(info httptrace.GotConnInfo) {
+				note("got conn")
+				if addr := info.Conn.RemoteAddr(); addr.Network() != "tcp" || addr.String() != s.Listener.Addr().String() {
+					t.Errorf("HTTP/2 %v: a connection to %s %s", h2, addr.Network(), addr)
+				}
+			},
 			WroteHeaders:         func() { note("wrote headers") },
 			WroteRequest:         func(httptrace.WroteRequestInfo) { note("wrote request") },
 			GotFirstResponseByte: func() { note("first byte") },

@@ -7,10 +7,9 @@ import (
 	"github.com/postrider/postrider/internal/fault"
 )
 
-// outgoing gives the copy of req that the transport may have: framed with a Content-Length whatever its size, without
+// outgoing makes out the copy of req that the transport may have: framed with a Content-Length whatever its size, without
 // GetBody (see flight), and without Expect, whose wait would make one attempt two exchanges. req itself is left as it is.
-func outgoing(req *http.Request) (*http.Request, error) {
-	out := new(http.Request)
+func outgoing(out, req *http.Request) error {
 	*out = *req
 	out.GetBody = nil
 	out.TransferEncoding = nil
@@ -22,7 +21,7 @@ func outgoing(req *http.Request) (*http.Request, error) {
 		// 0 with a body means "unknown" to net/http, which would go chunked. Only an empty body is known to be 0 long.
 		var one [1]byte
 		if n, err := io.ReadFull(out.Body, one[:]); n > 0 || err != io.EOF {
-			return nil, fault.New(fault.Internal, "a request whose body has no known length")
+			return fault.New(fault.Internal, "a request whose body has no known length")
 		}
 		_ = out.Body.Close() // empty, and read to its end
 		out.Body, out.ContentLength = http.NoBody, 0
@@ -31,9 +30,9 @@ func outgoing(req *http.Request) (*http.Request, error) {
 		out.Body = http.NoBody
 	}
 	if out.Body == http.NoBody && out.ContentLength != 0 {
-		return nil, fault.New(fault.Internal, "a request with a length and no body")
+		return fault.New(fault.Internal, "a request with a length and no body")
 	}
-	return out, nil
+	return nil
 }
 
 // renewBody gives out its body afresh after a try that sent nothing, and reports whether it could.
