@@ -11,8 +11,12 @@ ARGS ?=
 # Packages for `make test` and further options of go test, as in: make test PKG=./dispatcher/... TESTFLAGS="-run Claim -v"
 PKG ?= ./...
 TESTFLAGS ?=
+# Flags for `make bench` and `make soak` (bin/bench -help and bin/soak -help list them), and where `make profile` writes
+BENCHFLAGS ?=
+SOAKFLAGS ?=
+PROFILE ?= bin/profile
 
-.PHONY: help run build test check fmt interop bench smoke clean
+.PHONY: help run build test check fmt interop bench profile soak smoke clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,9 +48,17 @@ interop: ## have receivers' own libraries judge our signatures (Node.js)
 	@scripts/deps node
 	@scripts/interop
 
-bench: ## benchmarks and load runs on a PostgreSQL that waits for the disk
+bench: ## benchmarks and load runs on a PostgreSQL that waits for the disk (BENCHFLAGS="-only drain")
 	@scripts/deps server
-	@scripts/bench
+	@exec scripts/bench $(BENCHFLAGS)
+
+profile: ## CPU and allocation profiles of the drain, and what takes the most (PROFILE=folder)
+	@scripts/deps server
+	@exec scripts/profile $(PROFILE)
+
+soak: ## ten minutes of load with good and bad receivers; all has to return (SOAKFLAGS="-for 1m")
+	@scripts/deps server
+	@exec scripts/soak $(SOAKFLAGS)
 
 smoke: ## what a newcomer does: make run in a clean copy, and the printed curl line
 	@scripts/deps server curl

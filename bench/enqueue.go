@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -16,11 +14,32 @@ import (
 	"github.com/postrider/postrider/internal/pg"
 )
 
+func (b *bench) measureEnqueue(ctx context.Context) ([]measurement, error) {
+	inserts, err := b.w.singleInserts(ctx, b.enqueue)
+	if err != nil {
+		return nil, fmt.Errorf("single inserts: %w", err)
+	}
+	single, err := b.w.enqueue(ctx, b.enqueue, 1)
+	if err != nil {
+		return nil, fmt.Errorf("one by one: %w", err)
+	}
+	batches, err := b.w.enqueue(ctx, b.enqueue, 100)
+	if err != nil {
+		return nil, fmt.Errorf("in batches: %w", err)
+	}
+	return []measurement{
+		{name: "  single-row inserts, 64 clients", got: inserts.rate, unit: "/s"},
+		{name: "  single-row inserts, p99", got: inserts.p99, unit: "ms"},
+		{name: "enqueue one by one, 64 clients / single-row inserts", got: single.rate / inserts.rate, unit: "×", want: atLeast(2)},
+		{name: "enqueue p99 / single-row inserts' p99", got: single.p99 / inserts.p99, unit: "×", want: atMost(1)},
+		{name: "enqueue in batches of 100 / single-row inserts", got: batches.rate / inserts.rate, unit: "×", want: atLeast(8)},
+	}, nil
+}
+
 // singleInserts is what a producer could do by itself: one row, one durable commit, at the same concurrency, each client
 // on a connection of its own.
 func (w *world) singleInserts(ctx context.Context, long time.Duration) (throughput, error) {
-	cfg := w.db.Config().ConnString()
-	pool, err := pg.Open(ctx, cfg, clients)
+	pool, err := pg.Open(ctx, w.url, clients)
 	if err != nil {
 		return throughput{}, err
 	}
@@ -30,7 +49,8 @@ func (w *world) singleInserts(ctx context.Context, long time.Duration) (throughp
 		return throughput{}, err
 	}
 	defer func() { _, _ = pool.Exec(ctx, `DROP TABLE bench_inserts`) }()
-	return load(long, 1, func() error { return w.insert(ctx, pool) })
+	got, err := load(pace{Clients: clients, Long: long}, func(int, time.Time) error { return w.insert(ctx, pool) })
+	return throughput{rate: got.Rate, p99: got.P99}, err
 }
 
 func (w *world) insert(ctx context.Context, pool *pgxpool.Pool) error {
@@ -38,80 +58,97 @@ func (w *world) insert(ctx context.Context, pool *pgxpool.Pool) error {
 	return err
 }
 
-// enqueue posts events through the HTTP API, per of them in a request; each answer comes after a durable commit. The
+// enqueue posts events through the HTTP API, per of them in a request; each answer comes after a durable commit. Each
 // tenant has one endpoint that wants them, so each makes a delivery as well.
 func (w *world) enqueue(ctx context.Context, long time.Duration, per int) (throughput, error) {
-	path := "/v1/tenants/" + tenantID(w.enqueuer) + "/events"
-	body := append(append([]byte(`{"type":"bench","payload":`), w.payload...), '}')
+	got, err := w.loadAPI(ctx, w.enqueueOrder(per, pace{Clients: clients, Long: long}))
+	if err != nil {
+		return throughput{}, err
+	}
+	return throughput{rate: got.Rate * float64(per), p99: got.P99}, w.clear(ctx)
+}
+
+// enqueueOrder is what the load's process is told to send.
+func (w *world) enqueueOrder(per int, p pace) order {
+	o := order{Addr: w.apiAddr, Key: w.apiKey, Pace: p}
+	const before = `{"type":"bench","payload":`
+	o.Body = append(append([]byte(before), w.payload...), '}')
+	o.Payload = len(before)
+	suffix := ""
 	if per > 1 {
-		path += ":batch"
-		events := slices.Repeat([][]byte{body}, per)
-		body = append(append([]byte(`{"events":[`), bytes.Join(events, []byte(","))...), "]}"...)
+		const list = `{"events":[`
+		o.Body = append(append([]byte(list), bytes.Join(slices.Repeat([][]byte{o.Body}, per), []byte(","))...), "]}"...)
+		o.Payload += len(list)
+		suffix = ":batch"
 	}
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: clients, MaxConnsPerHost: clients}}
-	defer client.CloseIdleConnections()
-	got, err := load(long, per, func() error { return w.postAPI(ctx, client, path, body) })
-	return got, errors.Join(err, w.clear(ctx))
+	for _, t := range w.enqueuers {
+		o.Paths = append(o.Paths, eventsPath(t)+suffix)
+	}
+	return o
 }
 
-func (w *world) postAPI(ctx context.Context, client *http.Client, path string, body []byte) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.apiURL+path, bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Authorization", "Bearer "+w.apiKey)
-	req.Header.Set("Content-Type", "application/json")
-	resp, err := client.Do(req)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	answer, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return err
-	}
-	if resp.StatusCode != http.StatusAccepted {
-		return fmt.Errorf("status %d: %s", resp.StatusCode, answer)
-	}
-	return nil
+// pace says how load is made: by so many at once, for so long, after a tenth of it to warm up; with a rate, so many acts a
+// second in all, each at its time whatever the ones before it took, else as fast as they go.
+type pace struct {
+	Clients int
+	Long    time.Duration
+	Rate    float64
 }
 
-// load has the clients act for a while, after a tenth of it to warm up, and gives the rate in events and the p99.
-func load(long time.Duration, per int, act func() error) (throughput, error) {
+// loaded is what came of it, but for the warm-up.
+type loaded struct {
+	Rate, P50, P99 float64 // acts a second; ms, from when an act was to begin to its end
+	From, Until    time.Time
+}
+
+// load has the clients act. An act is told whose it is and when it was to begin.
+func load(p pace, act func(client int, due time.Time) error) (loaded, error) {
 	var mu sync.Mutex
 	var took []time.Duration
 	var first error
 	var wg sync.WaitGroup
-	warm := time.Now().Add(long / 10)
-	end := warm.Add(long)
-	for range clients {
+	start := time.Now()
+	from := start.Add(p.Long / 10)
+	until := from.Add(p.Long)
+	for c := range p.Clients {
 		wg.Go(func() {
 			var mine []time.Duration
-			for {
-				begun := time.Now()
-				if begun.After(end) {
+			var err error
+			for n := 0; err == nil; n++ {
+				due := p.due(start, c, n)
+				if due.After(until) || time.Now().After(until) { // the latter: it does not keep the pace
 					break
 				}
-				if err := act(); err != nil {
-					mu.Lock()
-					first = err
-					mu.Unlock()
-					return
-				}
-				if begun.After(warm) {
-					mine = append(mine, time.Since(begun))
+				if err = act(c, due); due.After(from) {
+					mine = append(mine, time.Since(due))
 				}
 			}
 			mu.Lock()
+			defer mu.Unlock()
 			took = append(took, mine...)
-			mu.Unlock()
+			if first == nil {
+				first = err
+			}
 		})
 	}
 	wg.Wait()
 	if first != nil || len(took) == 0 {
-		return throughput{}, errors.Join(first, errNothing(len(took)))
+		return loaded{}, errors.Join(first, errNothing(len(took)))
 	}
-	return throughput{rate: float64(len(took)*per) / long.Seconds(), p99: quantile(took, 0.99)}, nil
+	return loaded{
+		Rate: float64(len(took)) / p.Long.Seconds(), P50: quantile(took, 0.5), P99: quantile(took, 0.99),
+		From: from, Until: until,
+	}, nil
+}
+
+// due waits until a client's n-th act is to begin, and gives that moment: without a rate it is now.
+func (p pace) due(start time.Time, client, n int) time.Time {
+	if p.Rate <= 0 {
+		return time.Now()
+	}
+	at := start.Add(time.Duration(float64(n*p.Clients+client) / p.Rate * float64(time.Second)))
+	time.Sleep(time.Until(at))
+	return at
 }
 
 func errNothing(n int) error {
@@ -119,10 +156,4 @@ func errNothing(n int) error {
 		return nil
 	}
 	return errors.New("nothing was done")
-}
-
-// quantile gives the q-quantile in milliseconds, and sorts d.
-func quantile(d []time.Duration, q float64) float64 {
-	slices.Sort(d)
-	return float64(d[min(int(float64(len(d))*q), len(d)-1)]) / float64(time.Millisecond)
 }

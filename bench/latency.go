@@ -2,19 +2,26 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"net/http"
 	"sync"
 	"time"
 
-	"github.com/postrider/postrider/internal/id"
 	"github.com/postrider/postrider/signer"
-	"github.com/postrider/postrider/subscriptions"
 )
 
-type percentiles struct{ p50, p99 float64 } // ms
+func (b *bench) measureLatency(ctx context.Context) ([]measurement, error) {
+	base, got, err := b.w.latency(ctx, b.latency)
+	if err != nil {
+		return nil, err
+	}
+	return []measurement{
+		{name: "  one commit + one POST, p50", got: base.p50, unit: "ms"},
+		{name: "  one commit + one POST, p99", got: base.p99, unit: "ms"},
+		{name: "enqueue to first byte p50 / one commit + one POST", got: got.p50 / base.p50, unit: "×", want: atMost(3)},
+		{name: "enqueue to first byte p99 / one commit + one POST", got: got.p99 / base.p99, unit: "×", want: atMost(5)},
+	}, nil
+}
 
-func tenantID(t subscriptions.Tenant) string { return id.Tenant.Format(t.ID) }
+type percentiles struct{ p50, p99 float64 } // ms
 
 // latency sends events one at a time with nothing else going on, and gives how long each takes from the request to its
 // first byte at the receiver; and, turn about with it, one durable commit plus one POST, which no sender can do without.
@@ -25,10 +32,12 @@ func (w *world) latency(ctx context.Context, n int) (base, got percentiles, err 
 	}
 	stop := sync.OnceFunc(w.startDispatcher())
 	defer stop()
-	client := &http.Client{}
-	defer client.CloseIdleConnections()
-	body := append(append([]byte(`{"type":"bench","payload":`), w.payload...), '}')
-	path := "/v1/tenants/" + tenantID(w.enqueuer) + "/events"
+	o := w.enqueueOrder(1, pace{})
+	producer, err := newPoster(o, o.Paths[0])
+	if err != nil {
+		return base, got, err
+	}
+	defer producer.conn.Close()
 
 	var bases, gots []time.Duration
 	for i := range n + 10 {
@@ -36,7 +45,7 @@ func (w *world) latency(ctx context.Context, n int) (base, got percentiles, err 
 		if err != nil {
 			return base, got, err
 		}
-		whole, err := w.timeOne(ctx, client, path, body)
+		whole, err := w.timeOne(ctx, producer)
 		if err != nil {
 			return base, got, err
 		}
@@ -67,19 +76,17 @@ func (w *world) commitAndPost(ctx context.Context, secret signer.Secret) (time.D
 }
 
 // timeOne enqueues one event and waits for it to arrive. Both clocks are this machine's.
-func (w *world) timeOne(ctx context.Context, client *http.Client, path string, body []byte) (time.Duration, error) {
+func (w *world) timeOne(ctx context.Context, producer *poster) (time.Duration, error) {
 	before, err := w.receiver.number(ctx, "/count")
 	if err != nil {
 		return 0, err
 	}
 	begun := time.Now()
-	if err := w.postAPI(ctx, client, path, body); err != nil {
+	if err := producer.post(begun); err != nil {
 		return 0, err
 	}
-	patience, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	if err := w.receiver.await(patience, before+1); err != nil {
-		return 0, fmt.Errorf("the event did not arrive: %w", err)
+	if err := w.receiver.await(ctx, before+1, 10*time.Second); err != nil {
+		return 0, err
 	}
 	at, err := w.receiver.number(ctx, "/last")
 	if err != nil {

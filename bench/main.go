@@ -1,11 +1,12 @@
 // Command bench measures what Postrider does against what the same machine can do without it, in the same run: each
-// figure is a ratio, since the machine's own speed changes from one run to the next. It prints a table; the limits it is
-// held to stand in docs/performance.md.
+// figure is a ratio, since the machine's own speed changes from one run to the next. It prints a table with what is
+// wanted of each; docs/performance.md says why.
 //
 //	make bench
+//	scripts/bench -only drain,latency -runs 3
 //
-// It wants a PostgreSQL that waits for the disk (make bench starts one) and sends to loopback only. The receiver is a
-// process of its own, so that its work is not mistaken for ours.
+// It wants a PostgreSQL of its own on this machine that waits for the disk (make bench starts one) and sends to loopback
+// only. What takes and what makes load are processes of their own, so that their work is not mistaken for ours.
 package main
 
 import (
@@ -14,60 +15,121 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"runtime/pprof"
-	"slices"
+	"strings"
 	"time"
 )
 
 type options struct {
-	runs     int
-	drain    int
-	raw      int
-	enqueue  time.Duration
-	latency  int
+	runs    int
+	only    string
+	json    string
+	profile string // of everything
+	folder  string // for the profiles of a drain alone
+
+	drain, raw        int
+	enqueue           time.Duration
+	tenants           int
+	latency           int
+	mixed             time.Duration
+	finished, future  int
+	snapshot          time.Duration
+	steady            int
+	fair              time.Duration
+	fairRate, fairDue int
+	memoryDue         int
+	two               int
+
 	database string
-	profile  string
 }
 
+// The roles that bench starts itself in, and the flag that says which.
+const (
+	roleFlag       = "role"
+	roleReceiver   = "receiver"
+	roleLoad       = "load"
+	roleDispatcher = "dispatcher"
+)
+
+// garbage is what cmd/postrider sets; the raw client has it too, being in the same process.
+const garbage = 400
+
 func main() {
-	receiver := flag.Bool("receiver", false, "be the receiver (used by bench itself)")
-	var o options
-	flag.IntVar(&o.runs, "runs", 5, "how many times everything is measured; the median counts")
-	flag.IntVar(&o.drain, "drain", 50_000, "deliveries to drain in a run")
-	flag.IntVar(&o.raw, "raw", 50_000, "raw POSTs in a run")
-	flag.DurationVar(&o.enqueue, "enqueue", 4*time.Second, "how long to enqueue in a run")
-	flag.IntVar(&o.latency, "latency", 200, "events sent one by one in a run")
-	flag.StringVar(&o.profile, "cpuprofile", "", "write a CPU profile of all runs to this file")
-	flag.Parse()
-	if *receiver {
-		serveReceiver()
-		return
-	}
-	o.database = os.Getenv("POSTRIDER_TEST_DATABASE_URL")
+	role := flag.String(roleFlag, "", "be one of bench's own processes (used by bench itself)")
+	var child childOptions
+	flag.IntVar(&child.node, "node", 2, "the node number of a dispatcher's process (used by bench itself)")
+	flag.IntVar(&child.inFlight, "in-flight", 0, "the max_in_flight of a dispatcher's process (used by bench itself)")
+	o := parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, o); err != nil {
+	var err error
+	switch *role {
+	case "":
+		debug.SetGCPercent(garbage)
+		err = run(ctx, o)
+	case roleReceiver:
+		err = serveReceiver()
+	case roleLoad:
+		err = serveLoad()
+	case roleDispatcher:
+		debug.SetGCPercent(garbage)
+		err = serveDispatcher(ctx, o.database, child)
+	default:
+		err = fmt.Errorf("there is no role %q", *role)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-// measurement is one figure of one run.
-type measurement struct {
-	name string
-	unit string
-	got  float64
+func parse() options {
+	var o options
+	flag.IntVar(&o.runs, "runs", 5, "how many times everything is measured; the median counts")
+	flag.StringVar(&o.only, "only", "", "what to measure, with commas between: "+strings.Join(partNames(), ", ")+"; all if empty")
+	flag.StringVar(&o.json, "json", "", "write the table to this `file` as JSON as well")
+	flag.StringVar(&o.profile, "cpuprofile", "", "write a CPU profile of all that this process does to this `file`")
+	flag.StringVar(&o.folder, "profile", "", "measure nothing, and write profiles of a drain alone to this `folder`")
+	flag.IntVar(&o.drain, "drain", 50_000, "deliveries to drain")
+	flag.IntVar(&o.raw, "raw", 50_000, "raw POSTs to hold them against")
+	flag.DurationVar(&o.enqueue, "enqueue", 4*time.Second, "how long to enqueue")
+	flag.IntVar(&o.tenants, "tenants", 20, "how many tenants the events are enqueued for")
+	flag.IntVar(&o.latency, "latency", 200, "events sent one by one")
+	flag.DurationVar(&o.mixed, "mixed", 5*time.Second, "how long to enqueue and drain at once")
+	flag.IntVar(&o.finished, "finished", 5_000_000, "finished deliveries in the tables of the part backlog")
+	flag.IntVar(&o.future, "future", 1_000_000, "deliveries due next week beside them")
+	flag.DurationVar(&o.snapshot, "snapshot", 2*time.Minute, "how long to hold a snapshot open")
+	flag.IntVar(&o.steady, "steady", 20, "drains in a row")
+	flag.DurationVar(&o.fair, "fair", 15*time.Second, "how long quick endpoints are watched beside one that hangs")
+	flag.IntVar(&o.fairRate, "fair-rate", 1000, "deliveries a second to the quick endpoints")
+	flag.IntVar(&o.fairDue, "fair-due", 10_000, "deliveries due to the endpoint that hangs")
+	flag.IntVar(&o.memoryDue, "memory-due", 100_000, "due deliveries whose drain's memory is measured")
+	flag.IntVar(&o.two, "two", 10_000, "deliveries drained by one process and by two")
+	flag.Parse()
+	o.database = os.Getenv(databaseVariable)
+	return o
 }
+
+const databaseVariable = "POSTRIDER_TEST_DATABASE_URL"
 
 func run(ctx context.Context, o options) error {
 	if o.database == "" {
-		return fmt.Errorf("POSTRIDER_TEST_DATABASE_URL is not set: use make bench")
+		return fmt.Errorf("%s is not set: use make bench", databaseVariable)
 	}
-	w, err := newWorld(ctx, o.database)
+	chosen, err := choose(o.only)
 	if err != nil {
 		return err
 	}
-	defer w.close()
+	w, err := newWorld(ctx, o.database, o.tenants)
+	if err != nil {
+		return err
+	}
+	b := &bench{options: o, w: w}
+	defer b.close()
+	if o.folder != "" {
+		return b.writeProfiles(ctx)
+	}
 	if o.profile != "" {
 		f, err := os.Create(o.profile)
 		if err != nil {
@@ -79,69 +141,13 @@ func run(ctx context.Context, o options) error {
 		}
 		defer pprof.StopCPUProfile()
 	}
-	var order []measurement
-	all := map[string][]float64{}
-	for n := range o.runs {
-		fmt.Printf("run %d of %d\n", n+1, o.runs)
-		got, err := w.measure(ctx, o)
-		if err != nil {
-			return err
-		}
-		for _, m := range got {
-			if len(all[m.name]) == 0 {
-				order = append(order, m)
-			}
-			all[m.name] = append(all[m.name], m.got)
-			fmt.Printf("  %-52s %10.3f %s\n", m.name, m.got, m.unit)
-		}
+	t := &table{}
+	if err := b.measure(ctx, chosen, t); err != nil {
+		return err
 	}
-	fmt.Printf("\n%-54s %10s %10s %10s\n", "median of "+fmt.Sprint(o.runs)+" runs", "median", "least", "most")
-	for _, m := range order {
-		v := all[m.name]
-		slices.Sort(v)
-		fmt.Printf("%-54s %10.3f %10.3f %10.3f %s\n", m.name, v[len(v)/2], v[0], v[len(v)-1], m.unit)
+	t.print(os.Stdout)
+	if o.json != "" {
+		return t.write(o.json)
 	}
 	return nil
-}
-
-// measure takes every figure once, each next to what it is compared with.
-func (w *world) measure(ctx context.Context, o options) ([]measurement, error) {
-	raw, err := w.rawPosts(ctx, o.raw)
-	if err != nil {
-		return nil, fmt.Errorf("raw POSTs: %w", err)
-	}
-	drain, err := w.drain(ctx, o.drain)
-	if err != nil {
-		return nil, fmt.Errorf("drain: %w", err)
-	}
-	inserts, err := w.singleInserts(ctx, o.enqueue)
-	if err != nil {
-		return nil, fmt.Errorf("single inserts: %w", err)
-	}
-	single, err := w.enqueue(ctx, o.enqueue, 1)
-	if err != nil {
-		return nil, fmt.Errorf("enqueue: %w", err)
-	}
-	batches, err := w.enqueue(ctx, o.enqueue, 100)
-	if err != nil {
-		return nil, fmt.Errorf("enqueue batches: %w", err)
-	}
-	base, latency, err := w.latency(ctx, o.latency)
-	if err != nil {
-		return nil, fmt.Errorf("latency: %w", err)
-	}
-	return []measurement{
-		{"raw signed keep-alive POSTs", "/s", raw.rate},
-		{"raw: CPU of the client per 1,000", "s", raw.cpu},
-		{"drain / raw POSTs", "×", drain.rate / raw.rate},
-		{"drain: CPU of Postrider / of the raw client", "×", drain.cpu / raw.cpu},
-		{"drain: WAL per delivery", "bytes", drain.wal},
-		{"single-row inserts, 64 clients", "/s", inserts.rate},
-		{"enqueue one by one, 64 clients / single-row inserts", "×", single.rate / inserts.rate},
-		{"enqueue p99 / single-row inserts' p99", "×", single.p99 / inserts.p99},
-		{"enqueue in batches of 100 / single-row inserts", "×", batches.rate / inserts.rate},
-		{"one commit + one POST, p50", "ms", base.p50},
-		{"enqueue to first byte p50 / one commit + one POST", "×", latency.p50 / base.p50},
-		{"enqueue to first byte p99 / one commit + one POST", "×", latency.p99 / base.p99},
-	}, nil
 }

@@ -4,18 +4,15 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"net/netip"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/rs/zerolog"
 
 	"github.com/postrider/postrider/dispatcher"
-	"github.com/postrider/postrider/internal/alert"
-	"github.com/postrider/postrider/internal/api"
-	"github.com/postrider/postrider/internal/auth"
 	"github.com/postrider/postrider/internal/egress"
 	"github.com/postrider/postrider/internal/id"
 	"github.com/postrider/postrider/internal/intake"
@@ -27,64 +24,107 @@ import (
 )
 
 const (
-	payloadSize = 1 << 10
 	senders     = 64                                       // raw POSTs at a time
 	clients     = 64                                       // enqueuers at a time
 	benchSecret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw" // of the raw POSTs; nobody's
 )
 
+// base is what every process of Postrider stands on, as `serve` wires it.
+type base struct {
+	db     *pgxpool.Pool
+	queue  *pgxpool.Pool
+	clock  *pg.Clock
+	ids    *id.Generator
+	store  *subscriptions.Store
+	egress *egress.Client
+}
+
+func openBase(ctx context.Context, url string, node int) (base, error) {
+	db, err := pg.Open(ctx, url, 13)
+	if err != nil {
+		return base{}, err
+	}
+	b := base{db: db, clock: &pg.Clock{}}
+	if b.queue, err = pg.OpenQueue(ctx, url, 3); err != nil {
+		db.Close()
+		return base{}, err
+	}
+	if err := b.clock.Sync(ctx, db); err != nil {
+		return b, err
+	}
+	b.ids = id.NewGenerator(node, b.clock.Now)
+	box, err := seal.New([][]byte{bytes.Repeat([]byte{1}, 32)})
+	if err != nil {
+		return b, err
+	}
+	policy := egress.Policy{AllowHTTP: true, AllowNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
+	if policy.AllowPorts, err = egress.ParsePorts("1-65535"); err != nil {
+		return b, err
+	}
+	b.egress = egress.New(egress.Config{Policy: policy})
+	b.store = subscriptions.New(subscriptions.Deps{
+		DB: db, IDs: b.ids, Now: b.clock.Now, Box: box, CheckURL: policy.CheckURL,
+	})
+	return b, nil
+}
+
+func (b base) close() {
+	b.egress.CloseIdleConnections()
+	b.queue.Close()
+	b.db.Close()
+}
+
+// dispatcher makes one with the defaults of `serve`, but for its grace: what is interrupted here is not waited for.
+func (b base) dispatcher(userAgent string, inFlight int, m dispatcher.Metrics) *dispatcher.Dispatcher {
+	desk := dispatcher.NewDesk(dispatcher.DeskDeps{DB: b.db, Now: b.clock.Now, Wake: func(int16) {}})
+	return dispatcher.New(dispatcher.Config{
+		RetrySchedule: dispatcher.DefaultSchedule, RetryJitter: 0.1, Timeout: 15 * time.Second, Lease: time.Minute,
+		MaxInFlight: inFlight, MaxInFlightPerEndpoint: 32, ResponseBodyLimit: 16 << 10, AlertAfterFailures: 5,
+		UserAgent: userAgent, Grace: time.Second,
+	}, dispatcher.Deps{
+		DB: b.db, Queue: b.queue, IDs: b.ids, Now: b.clock.Now, Doer: b.egress, Store: b.store, Desk: desk, Metrics: m,
+		Log: zerolog.Nop(), WallTime: time.Now,
+	})
+}
+
+// maxInFlight is the default of delivery.max_in_flight.
+const maxInFlight = 1024
+
 // world is Postrider as `serve` wires it, on a database of its own, with a receiver beside it.
 type world struct {
-	db       *pgxpool.Pool
-	clock    *pg.Clock
-	ids      *id.Generator
-	store    *subscriptions.Store
-	egress   *egress.Client
+	base
+	url      string // of the database
 	receiver *receiver
 	payload  []byte
 
 	tenants   []subscriptions.Tenant // of the drain's endpoints
-	enqueuer  subscriptions.Tenant   // of one endpoint that takes everything
-	endpoints []endpoint
+	endpoints []endpoint             // of the drain
+	slow      []endpoint             // of the part two
+	quick     []endpoint             // of the part fair
+	enqueuers []subscriptions.Tenant // each with one endpoint that takes everything
 
-	apiURL string
-	apiKey string
-	intake *intake.Intake
-	server *http.Server
-	wake   func(int16)
+	apiAddr, apiKey string
+	intake          *intake.Intake
+	server          *http.Server
+	accepted        atomic.Pointer[func([]dispatcher.NewDelivery)]
+	recorded        recorded
 }
 
 type endpoint struct{ id, tenant id.ID }
 
-func newWorld(ctx context.Context, url string) (*world, error) {
+func newWorld(ctx context.Context, url string, enqueuers int) (*world, error) {
 	if _, err := migrations.Up(ctx, url); err != nil {
 		return nil, err
 	}
-	db, err := pg.Open(ctx, url, 16)
+	b, err := openBase(ctx, url, 1)
 	if err != nil {
 		return nil, err
 	}
-	w := &world{db: db, clock: &pg.Clock{}, wake: func(int16) {}}
-	w.payload = append(append([]byte(`{"pad":"`), bytes.Repeat([]byte("x"), payloadSize-10)...), `"}`...)
-	if err := w.clock.Sync(ctx, db); err != nil {
+	w := &world{base: b, url: url, payload: newPayload(payloadSize)}
+	w.wakeNobody()
+	if err := upkeep.EnsurePartitions(ctx, w.db, w.clock.Now()); err != nil {
 		return nil, err
 	}
-	if err := upkeep.EnsurePartitions(ctx, db, w.clock.Now()); err != nil {
-		return nil, err
-	}
-	w.ids = id.NewGenerator(1, w.clock.Now)
-	box, err := seal.New([][]byte{bytes.Repeat([]byte{1}, 32)})
-	if err != nil {
-		return nil, err
-	}
-	policy := egress.Policy{AllowHTTP: true, AllowNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
-	if policy.AllowPorts, err = egress.ParsePorts("1-65535"); err != nil {
-		return nil, err
-	}
-	w.egress = egress.New(egress.Config{Policy: policy})
-	w.store = subscriptions.New(subscriptions.Deps{
-		DB: db, IDs: w.ids, Now: w.clock.Now, Box: box, CheckURL: policy.CheckURL,
-	})
 	if w.receiver, err = startReceiver(ctx); err != nil {
 		return nil, err
 	}
@@ -95,46 +135,56 @@ func newWorld(ctx context.Context, url string) (*world, error) {
 		}
 		w.tenants = append(w.tenants, t)
 	}
-	w.enqueuer, err = w.store.CreateTenant(ctx, subscriptions.NewTenant{Name: "enqueuer"})
-	if err != nil {
-		return nil, err
-	}
-	_, _, err = w.store.CreateEndpoint(ctx, w.enqueuer, subscriptions.NewEndpoint{URL: w.receiver.url + "/enqueued"})
-	if err != nil {
-		return nil, err
+	for n := range enqueuers {
+		t, err := w.store.CreateTenant(ctx, subscriptions.NewTenant{Name: fmt.Sprint("enqueuer ", n)})
+		if err != nil {
+			return nil, err
+		}
+		w.enqueuers = append(w.enqueuers, t)
+		if _, err := w.endpoint(ctx, t, "/timed"); err != nil {
+			return nil, err
+		}
 	}
 	return w, w.startAPI(ctx)
 }
 
-// endpointsFor makes sure that there are n endpoints, spread over the tenants, and gives them.
-func (w *world) endpointsFor(ctx context.Context, n int) ([]endpoint, error) {
-	for len(w.endpoints) < n {
-		t := w.tenants[len(w.endpoints)%len(w.tenants)]
-		e, _, err := w.store.CreateEndpoint(ctx, t, subscriptions.NewEndpoint{
-			URL: w.receiver.url + "/hook",
-		})
+func (w *world) endpoint(ctx context.Context, t subscriptions.Tenant, path string) (endpoint, error) {
+	e, _, err := w.store.CreateEndpoint(ctx, t, subscriptions.NewEndpoint{URL: w.receiver.url + path})
+	return endpoint{e.ID, t.ID}, err
+}
+
+// newEndpoints makes n endpoints for a path, spread over the tenants.
+func (w *world) newEndpoints(ctx context.Context, n int, path string) ([]endpoint, error) {
+	made := make([]endpoint, 0, n)
+	for i := range n {
+		e, err := w.endpoint(ctx, w.tenants[i%len(w.tenants)], path)
 		if err != nil {
 			return nil, err
 		}
-		w.endpoints = append(w.endpoints, endpoint{e.ID, t.ID})
+		made = append(made, e)
+	}
+	return made, nil
+}
+
+// drainEndpoints makes sure that there are n endpoints to drain to, and gives them.
+func (w *world) drainEndpoints(ctx context.Context, n int) ([]endpoint, error) {
+	if missing := n - len(w.endpoints); missing > 0 {
+		more, err := w.newEndpoints(ctx, missing, "/hook")
+		if err != nil {
+			return nil, err
+		}
+		w.endpoints = append(w.endpoints, more...)
 	}
 	return w.endpoints[:n], nil
 }
 
-// startDispatcher runs one until the function it gives is called.
+// startDispatcher runs one until the function it gives is called; calling it again does nothing.
 func (w *world) startDispatcher() (stop func()) {
-	desk := dispatcher.NewDesk(dispatcher.DeskDeps{DB: w.db, Now: w.clock.Now, Wake: func(int16) {}})
-	d := dispatcher.New(dispatcher.Config{
-		RetrySchedule: dispatcher.DefaultSchedule, RetryJitter: 0.1, Timeout: 15 * time.Second, Lease: time.Minute,
-		MaxInFlight: 1024, MaxInFlightPerEndpoint: 32, ResponseBodyLimit: 16 << 10, AlertAfterFailures: 5,
-		UserAgent: "Postrider/bench", Grace: 15 * time.Second,
-	}, dispatcher.Deps{
-		DB: w.db, IDs: w.ids, Now: w.clock.Now, Doer: w.egress, Store: w.store, Desk: desk, Metrics: deaf{},
-		Log: zerolog.Nop(), WallTime: time.Now,
-	})
+	d := w.dispatcher("Postrider/bench", maxInFlight, &w.recorded)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
-	w.wake = d.Wake
+	accepted := d.Accepted
+	w.accepted.Store(&accepted)
 	go func() {
 		defer close(done)
 		_ = d.Run(ctx)
@@ -142,38 +192,21 @@ func (w *world) startDispatcher() (stop func()) {
 	return func() {
 		cancel()
 		<-done
-		w.wake = func(int16) {}
+		w.wakeNobody()
 	}
 }
 
-type deaf struct{}
-
-func (deaf) Attempt(string, time.Duration) {}
-func (deaf) Delivered(time.Duration)       {}
-func (deaf) InFlight(int)                  {}
-
-func (w *world) startAPI(ctx context.Context) error {
-	keys := auth.NewKeys(w.db, w.ids, w.clock.Now)
-	_, text, err := keys.Create(ctx, auth.NewKey{Name: "bench", Scopes: []auth.Scope{auth.Admin}})
-	if err != nil {
-		return err
-	}
-	w.apiKey = text
-	w.intake = intake.New(intake.Deps{DB: w.db, IDs: w.ids, Now: w.clock.Now, Wake: func(s int16) { w.wake(s) }})
-	desk := dispatcher.NewDesk(dispatcher.DeskDeps{DB: w.db, Now: w.clock.Now, Wake: func(s int16) { w.wake(s) }})
-	handler := api.New(api.Deps{
-		Subscriptions: w.store, Intake: w.intake, Deliveries: desk, Alerts: alert.NewDesk(w.db, w.ids.Next, w.clock.Now),
-		Keys: keys, Ping: w.db.Ping, Logger: zerolog.Nop(), MaxPayload: 1 << 20, Version: "bench",
-	})
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	w.apiURL = "http://" + l.Addr().String()
-	w.server = &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
-	go func() { _ = w.server.Serve(l) }()
-	return nil
+func (w *world) wakeNobody() {
+	nobody := func([]dispatcher.NewDelivery) {}
+	w.accepted.Store(&nobody)
 }
+
+// recorded counts the attempts that are written down.
+type recorded struct{ attempts atomic.Int64 }
+
+func (r *recorded) Attempt(string, time.Duration) { r.attempts.Add(1) }
+func (r *recorded) Delivered(time.Duration)       {}
+func (r *recorded) InFlight(int)                  {}
 
 // clear empties the tables of history and work, so that each run begins alike.
 func (w *world) clear(ctx context.Context) error {
@@ -188,7 +221,6 @@ func (w *world) clear(ctx context.Context) error {
 func (w *world) close() {
 	_ = w.server.Close()
 	_ = w.intake.Close(context.Background())
-	w.egress.CloseIdleConnections()
 	w.receiver.stop()
-	w.db.Close()
+	w.base.close()
 }

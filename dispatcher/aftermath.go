@@ -3,6 +3,7 @@ package dispatcher
 import (
 	"fmt"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -19,15 +20,56 @@ type aftermath struct {
 	health map[int64]*subscriptions.Health
 	before map[int64]*alert.Finding // raised before the endpoint's last success in the batch
 	after  map[int64]*alert.Finding // raised since
+	paces  []subscriptions.PaceChange
+}
+
+// troubleSQL finds those of the endpoints that a success changes something for: they have failed since the last one, or have an
+// alert. Indexes endpoints_failing and alerts_open_key, which have few of all.
+const troubleSQL = `
+SELECT x.shard, x.id FROM unnest(@shards::smallint[], @endpoints::bigint[]) AS x(shard, id)
+ WHERE EXISTS (SELECT FROM endpoints e WHERE e.shard = x.shard AND e.id = x.id AND e.failing_since IS NOT NULL)
+    OR EXISTS (SELECT FROM alerts a WHERE a.shard = x.shard AND a.endpoint_id = x.id AND a.state <> 'resolved')`
+
+// queueTrouble asks which endpoints are in trouble: those that the database says are, and those that failed in this very batch.
+func queueTrouble(b *pgx.Batch, results []result, trouble map[id.ID]bool) {
+	var shards []int16
+	var endpoints []int64
+	asked := map[id.ID]bool{}
+	for _, r := range results {
+		endpoint := r.claimed.endpoint()
+		switch {
+		case r.outcome != Succeeded:
+			trouble[endpoint] = true
+		case !asked[endpoint]:
+			asked[endpoint] = true
+			shards, endpoints = append(shards, endpoint.Shard), append(endpoints, endpoint.N)
+		}
+	}
+	if len(endpoints) == 0 {
+		return
+	}
+	b.Queue(troubleSQL, pgx.StrictNamedArgs{"shards": shards, "endpoints": endpoints}).Query(func(rows pgx.Rows) error {
+		var endpoint id.ID
+		_, err := pgx.ForEachRow(rows, []any{&endpoint.Shard, &endpoint.N}, func() error {
+			trouble[endpoint] = true
+			return nil
+		})
+		return err //nolint:wrapcheck // wrapped by record
+	})
 }
 
 // queueAftermath queues what results mean beside their own deliveries, in the transaction that records them.
-func (d *Dispatcher) queueAftermath(b *pgx.Batch, shard int16, results []result, now time.Time) {
+// A success of an endpoint that is in no trouble means nothing.
+func (d *Dispatcher) queueAftermath(b *pgx.Batch, shard int16, results []result, trouble map[id.ID]bool, now time.Time) {
 	a := aftermath{
 		health: map[int64]*subscriptions.Health{}, before: map[int64]*alert.Finding{}, after: map[int64]*alert.Finding{},
 	}
 	for _, r := range results {
+		if r.decision.State == StateSucceeded && r.decision.Endpoint == EndpointStays && !r.claimed.probe && !trouble[r.claimed.endpoint()] {
+			continue
+		}
 		a.add(r, d.cfg.AlertAfterFailures)
+		a.slow(d.paceChange(r))
 	}
 	if len(a.order) == 0 {
 		return
@@ -49,6 +91,7 @@ func (d *Dispatcher) queueAftermath(b *pgx.Batch, shard int16, results []result,
 		}
 	}
 	subscriptions.QueueHealth(b, shard, healths, now)
+	subscriptions.QueuePace(b, shard, a.paces, now)
 	if len(before) > 0 {
 		alert.QueueRaise(b, shard, before, d.deps.IDs.Next, now)
 	}
@@ -84,7 +127,7 @@ func (a *aftermath) add(r result, afterFailures int) {
 			h.FirstFailureAt = r.endedAt
 		}
 		h.Failures++
-		h.LastError = *text(explain(r.outcome, r.answer))
+		h.LastError = text(explain(r.outcome, r.answer))
 	}
 	switch r.decision.Endpoint {
 	case EndpointDead:
@@ -100,6 +143,24 @@ func (a *aftermath) add(r result, afterFailures int) {
 	case EndpointStays:
 	}
 	a.raise(r, afterFailures)
+}
+
+// slow takes in what a result changes about its endpoint's pace. Of several, a probe's word on the breaker counts.
+func (a *aftermath) slow(c subscriptions.PaceChange) {
+	if !c.Open && !c.Reopen && !c.Close && c.PausedUntil.IsZero() {
+		return
+	}
+	n := slices.IndexFunc(a.paces, func(known subscriptions.PaceChange) bool { return known.Endpoint == c.Endpoint })
+	if n < 0 {
+		a.paces = append(a.paces, c)
+		return
+	}
+	known := &a.paces[n]
+	known.PausedUntil = later(known.PausedUntil, c.PausedUntil)
+	if c.Reopen || c.Close || c.Open && !known.Reopen && !known.Close {
+		known.Open, known.Reopen, known.Close, known.Until = c.Open, c.Reopen, c.Close, c.Until
+		known.Version = c.Version
+	}
 }
 
 // settle moves what was raised so far behind the success that has just come.

@@ -26,52 +26,80 @@ type claimed struct {
 	Attempts    int // the number of the attempt that the claim is for
 	Failures    int
 	Rescues     int
+	DueAt       time.Time
+	Group       int64   // 0: none
 	EventType   *string // nil: the event is gone, which makes the delivery unsendable
 	ContentType *string
 	Size        *int
 	Payload     []byte // nil when Size is above inlinePayload
 
 	leaseEnds time.Time // by this process's monotonic clock
+	slotAt    time.Time // its slot of the endpoint's rate limit; zero: at once
+	slotless  bool      // it has none: slotAt is when there may be one
+	probe     bool      // of its endpoint's breaker
 }
 
 func (c claimed) delivery() id.ID { return id.ID{Shard: c.Shard, N: c.ID} }
 func (c claimed) event() id.ID    { return id.ID{Shard: c.Shard, N: c.EventID} }
 func (c claimed) endpoint() id.ID { return id.ID{Shard: c.Shard, N: c.EndpointID} }
 
-// wish is how many due deliveries of one endpoint a claim may take.
-type wish struct {
-	endpoint int64
-	slots    int
+// lane is where the delivery waited, and will wait again if it has failed no more than before.
+func (c claimed) lane() lane { return laneOf(c.Group, c.Failures) }
+
+func laneOf(group int64, failures int) lane {
+	switch {
+	case group != 0:
+		return laneOrdered
+	case failures > 0:
+		return laneRetry
+	}
+	return laneFirst
 }
 
-// claimSQL leases the oldest due deliveries of each wished-for endpoint, at most as many as it has free slots: never one
+// wish is how many due deliveries of one endpoint's lane a claim may take.
+type wish struct {
+	endpoint int64
+	lane     lane
+	slots    int
+	from     time.Time // nothing that was due before is left
+	group    int64     // of the lane of groups: the one to begin behind
+}
+
+// claimSQL leases the oldest due deliveries of each wished-for lane, at most as many as it has free slots: never one
 // queue for all, in which one endpoint's backlog would stand before everybody. Rows another dispatcher is just claiming
-// are skipped. Index deliveries_due, per endpoint in order; then deliveries_pkey and events_pkey.
+// are skipped. Index deliveries_due, per endpoint and lane in order; then deliveries_pkey and events_pkey. What is in
+// flight is read past: it stays in the index where it was due, so that leasing it changes no index.
 //
-// The arrays and LIMIT 1 are there for the planner: they leave it no way but the index, whatever the statistics of a
+// The arrays and LIMIT are there for the planner: they leave it no way but the index, whatever the statistics of a
 // table say that goes from empty to a million rows and back.
 const claimSQL = `
 WITH due AS MATERIALIZED (
-    SELECT l.id FROM unnest(@endpoints::bigint[], @slots::integer[]) AS w(endpoint_id, slots)
+    SELECT l.shard, l.id
+      FROM unnest(@shards::smallint[], @endpoints::bigint[], @lanes::smallint[], @slots::integer[], @froms::timestamptz[])
+        AS w(shard, endpoint_id, lane, slots, since)
     CROSS JOIN LATERAL (
-        SELECT d.id FROM deliveries d
-         WHERE d.shard = @shard AND d.endpoint_id = w.endpoint_id AND d.state IN ('scheduled', 'pending')
-           AND d.next_retry_at <= @now
+        SELECT d.shard, d.id FROM deliveries d
+         WHERE d.shard::integer = w.shard AND d.endpoint_id = w.endpoint_id AND d.lane = w.lane
+           AND d.next_retry_at >= w.since AND d.next_retry_at <= @now AND d.state IN ('scheduled', 'pending')
          ORDER BY d.next_retry_at LIMIT w.slots FOR UPDATE SKIP LOCKED) l
-), leased AS (
+), ` + leaseTail
+
+// leaseTail leases what the query due found, and brings it with its events.
+const leaseTail = `leased AS (
     UPDATE deliveries d SET state = 'in_flight', attempts = d.attempts + 1, lease_owner = @owner, leased_until = @until
-     WHERE d.shard = @shard AND d.id = ANY (ARRAY(SELECT due.id FROM due))
-    RETURNING d.id, d.tenant_id, d.event_id, d.endpoint_id, d.attempts, d.failures, d.rescues
+      FROM due WHERE d.shard = due.shard AND d.id = due.id
+    RETURNING d.shard, d.id, d.tenant_id, d.event_id, d.endpoint_id, d.attempts, d.failures, d.rescues, d.next_retry_at,
+        d.group_id
 )
-SELECT l.id, l.tenant_id, l.event_id, l.endpoint_id, l.attempts, l.failures, l.rescues,
-       e.type AS event_type, e.content_type, e.size, e.payload
+SELECT l.shard, l.id, l.tenant_id, l.event_id, l.endpoint_id, l.attempts, l.failures, l.rescues, l.next_retry_at,
+       coalesce(l.group_id, 0), e.type, e.content_type, e.size, e.payload
   FROM leased l LEFT JOIN LATERAL (
        SELECT e.type, e.content_type, octet_length(e.payload) AS size,
               CASE WHEN octet_length(e.payload) <= @inline THEN e.payload END AS payload
-         FROM events e WHERE e.shard = @shard AND e.id = l.event_id LIMIT 1) e ON true`
+         FROM events e WHERE e.shard = l.shard AND e.id = l.event_id LIMIT 1) e ON true`
 
-// claim takes leases in several buckets, in one round trip. What the database refuses in one bucket (a row that it cannot
-// read, say) costs that bucket and not the others: then each is asked alone.
+// claim takes leases. What the database refuses in one bucket (a row that it cannot read, say) costs that bucket and not the
+// others: then each is asked alone.
 func (d *Dispatcher) claim(ctx context.Context, wishes map[int16][]wish) ([]claimed, error) {
 	got, err := d.claimBatch(ctx, wishes)
 	if err == nil || fault.Is(err, fault.Unavailable) || ctx.Err() != nil {
@@ -93,40 +121,53 @@ func (d *Dispatcher) claim(ctx context.Context, wishes map[int16][]wish) ([]clai
 }
 
 func (d *Dispatcher) claimBatch(ctx context.Context, wishes map[int16][]wish) ([]claimed, error) {
+	if len(wishes) == 0 {
+		return nil, nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, dbPatience)
 	defer cancel()
-	now := d.deps.Now()
-	batch := &pgx.Batch{}
-	var out []claimed
+	var shards, lanes []int16
+	var endpoints []int64
+	var slots []int32
+	var froms []time.Time
 	for shard, list := range wishes {
-		endpoints, slots := make([]int64, len(list)), make([]int32, len(list))
-		for i, w := range list {
-			endpoints[i], slots[i] = w.endpoint, int32(w.slots) //nolint:gosec // at most max_in_flight
+		for _, w := range list {
+			shards, endpoints, lanes = append(shards, shard), append(endpoints, w.endpoint), append(lanes, int16(w.lane))
+			slots, froms = append(slots, int32(w.slots)), append(froms, w.from) //nolint:gosec // at most max_in_flight
 		}
-		batch.Queue(claimSQL, pgx.StrictNamedArgs{
-			"shard": shard, "endpoints": endpoints, "slots": slots, "now": now, "owner": d.owner,
-			"until": now.Add(d.cfg.Lease), "inline": inlinePayload,
-		}).Query(func(rows pgx.Rows) error {
-			got, err := pgx.CollectRows(rows, scanClaimed)
-			for i := range got {
-				got[i].Shard = shard
-			}
-			out = append(out, got...)
-			return err //nolint:wrapcheck // wrapped below, once for all buckets
-		})
 	}
-	if err := d.deps.DB.SendBatch(ctx, batch).Close(); err != nil {
+	args := d.leaseArgs(d.deps.Now())
+	args["shards"], args["endpoints"], args["lanes"], args["slots"], args["froms"] = shards, endpoints, lanes, slots, froms
+	rows, err := d.deps.Queue.Query(ctx, claimSQL, args)
+	var out []claimed
+	if err == nil {
+		err = collectClaimed(&out)(rows)
+	}
+	if err != nil {
 		return nil, pg.Fault(fmt.Errorf("claim deliveries: %w", err))
 	}
 	return out, nil
 }
 
-// scanClaimed reads a row by position: it is the hottest read there is, and reading by name costs a look-up a column.
-func scanClaimed(row pgx.CollectableRow) (claimed, error) {
-	var c claimed
-	err := row.Scan(&c.ID, &c.TenantID, &c.EventID, &c.EndpointID, &c.Attempts, &c.Failures, &c.Rescues,
-		&c.EventType, &c.ContentType, &c.Size, &c.Payload)
-	return c, err //nolint:wrapcheck // wrapped by claim
+func (d *Dispatcher) leaseArgs(now time.Time) pgx.StrictNamedArgs {
+	return pgx.StrictNamedArgs{"now": now, "owner": d.owner, "until": now.Add(d.cfg.Lease), "inline": inlinePayload}
+}
+
+// collectClaimed reads rows by position: it is the hottest read there is, and reading by name costs a look-up a column.
+func collectClaimed(out *[]claimed) func(pgx.Rows) error {
+	return func(rows pgx.Rows) error {
+		defer rows.Close()
+		for rows.Next() {
+			var c claimed
+			err := rows.Scan(&c.Shard, &c.ID, &c.TenantID, &c.EventID, &c.EndpointID, &c.Attempts, &c.Failures, &c.Rescues, &c.DueAt,
+				&c.Group, &c.EventType, &c.ContentType, &c.Size, &c.Payload)
+			if err != nil {
+				return err //nolint:wrapcheck // wrapped by whoever claims, once for all buckets
+			}
+			*out = append(*out, c)
+		}
+		return rows.Err() //nolint:wrapcheck // as above
+	}
 }
 
 // payloadSQL reads what was too large to come with the claim. Index events_pkey.

@@ -56,6 +56,7 @@ type Decision struct {
 	Rescues        int
 	Endpoint       EndpointChange
 	EndpointReason string
+	PauseUntil     time.Time // nothing is sent to the endpoint before; zero: it did not ask
 }
 
 // EndpointChange is what an attempt does to its endpoint's status.
@@ -84,6 +85,7 @@ func Decide(f Facts) Decision {
 	if f.Outcome != Succeeded {
 		d = decideFailed(f)
 	}
+	d.PauseUntil = f.pauseUntil()
 	command := receiverCommand(f.Status, f.Header)
 	if command == AbortMessage && (!d.State.Finished() || d.State == StateSucceeded) {
 		d.State, d.Reason, d.NextAt = StateFailed, ReasonAborted, time.Time{}
@@ -139,6 +141,19 @@ func (f Facts) delay() time.Duration {
 		return own
 	}
 	return max(own, retryAfter(f.Header.Get("Retry-After"), f.Now))
+}
+
+// pauseUntil is until when a receiver wants to be left alone altogether: 429 and 503 with Retry-After are about the receiver
+// and not about one delivery (RFC 6585 §4, RFC 9110 §15.6.4).
+func (f Facts) pauseUntil() time.Time {
+	if f.Status != http.StatusTooManyRequests && f.Status != http.StatusServiceUnavailable {
+		return time.Time{}
+	}
+	wait := retryAfter(f.Header.Get("Retry-After"), f.Now)
+	if wait == 0 {
+		return time.Time{}
+	}
+	return f.Now.Add(wait)
 }
 
 func (f Facts) failingTooLong() bool {

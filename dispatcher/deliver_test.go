@@ -270,7 +270,7 @@ func TestTargetIsLookedAtAgainAfterAWait(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := w.d.claim(t.Context(), map[int16][]wish{endpoint.Shard: {{endpoint.N, 1}}})
+	got, err := w.d.claim(t.Context(), map[int16][]wish{endpoint.Shard: {{endpoint: endpoint.N, slots: 1}}})
 	if err != nil || len(got) != 1 {
 		t.Fatal(got, err)
 	}
@@ -278,8 +278,8 @@ func TestTargetIsLookedAtAgainAfterAWait(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		w.d.slots.TryAcquire(1)
-		w.d.deliver(t.Context(), got[0], known[endpoint], time.Now().Add(-2*targetsMaxAge))
+		w.d.inFlight.Add(1)
+		w.d.deliver(t.Context(), got[0], known[0], time.Now().Add(-2*targetsMaxAge))
 	}()
 	w.d.targets.forget(endpoint)
 	w.d.memory.Release(largePayloads)
@@ -331,8 +331,8 @@ func TestDeliveryWhoseEventIsGoneIsParked(t *testing.T) {
 	delivery := id.ID{Shard: endpoint.Shard, N: w.ids.Next()}
 	err := pg.InTx(t.Context(), w.db, func(tx pgx.Tx) error {
 		b := &pgx.Batch{}
-		QueueNew(b, endpoint.Shard, []NewDelivery{{
-			ID: delivery.N, Tenant: w.tenant.ID.N, Event: w.ids.Next(), Endpoint: endpoint.N, DueAt: w.clock(),
+		QueueNew(b, []NewDelivery{{
+			Shard: endpoint.Shard, ID: delivery.N, Tenant: w.tenant.ID.N, Event: w.ids.Next(), Endpoint: endpoint.N, DueAt: w.clock(),
 		}})
 		return tx.SendBatch(t.Context(), b).Close()
 	})

@@ -3,6 +3,7 @@ package dispatcher
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -12,53 +13,51 @@ import (
 	"github.com/postrider/postrider/internal/pg"
 )
 
-// discoverSQL finds the endpoints of a bucket that have unclaimed deliveries, each with when its first is due. It is a
-// loose index scan over deliveries_due: one probe per endpoint, however long its queue is.
+// discoverSQL finds the endpoints of some buckets that have unclaimed deliveries, and in which lanes, each with when its
+// first is due. It is a loose index scan over deliveries_due: one probe per lane, however long its queue is.
 const discoverSQL = `
-WITH RECURSIVE e AS (
-    (SELECT d.endpoint_id, d.next_retry_at FROM deliveries d
-      WHERE d.shard = @shard AND d.state IN ('scheduled', 'pending')
-      ORDER BY d.endpoint_id, d.next_retry_at LIMIT 1)
-    UNION ALL
-    SELECT n.endpoint_id, n.next_retry_at FROM e CROSS JOIN LATERAL (
-        SELECT d.endpoint_id, d.next_retry_at FROM deliveries d
-         WHERE d.shard = @shard AND d.state IN ('scheduled', 'pending') AND d.endpoint_id > e.endpoint_id
-         ORDER BY d.endpoint_id, d.next_retry_at LIMIT 1) n
-)
-SELECT endpoint_id, next_retry_at FROM e`
+SELECT s.shard, x.endpoint_id, x.lane, x.next_retry_at FROM unnest(@shards::integer[]) AS s(shard) CROSS JOIN LATERAL (
+    WITH RECURSIVE e AS (
+        (SELECT d.endpoint_id, d.lane, d.next_retry_at FROM deliveries d
+          WHERE d.shard::integer = s.shard AND d.state IN ('scheduled', 'pending')
+          ORDER BY d.endpoint_id, d.lane, d.next_retry_at LIMIT 1)
+        UNION ALL
+        SELECT n.endpoint_id, n.lane, n.next_retry_at FROM e CROSS JOIN LATERAL (
+            SELECT d.endpoint_id, d.lane, d.next_retry_at FROM deliveries d
+             WHERE d.shard::integer = s.shard AND d.state IN ('scheduled', 'pending')
+               AND (d.endpoint_id, d.lane) > (e.endpoint_id, e.lane)
+             ORDER BY d.endpoint_id, d.lane, d.next_retry_at LIMIT 1) n
+    )
+    SELECT endpoint_id, lane, next_retry_at FROM e) x`
 
-// discover looks through buckets, in one round trip, and notes in lanes what it finds. One that the database refuses to
-// look through costs itself alone.
+// discover looks through buckets and notes in roads what it finds. One that the database refuses to look through costs
+// itself alone.
 func (d *Dispatcher) discover(ctx context.Context, shards []int16) error {
-	err := d.discoverBatch(ctx, shards)
+	err := d.discoverIn(ctx, shards)
 	if err == nil || fault.Is(err, fault.Unavailable) || ctx.Err() != nil {
 		return err
 	}
 	for _, shard := range shards {
-		if err := d.discoverBatch(ctx, []int16{shard}); err != nil {
+		if err := d.discoverIn(ctx, []int16{shard}); err != nil {
 			d.sicken(shard, err)
 		}
 	}
 	return nil
 }
 
-func (d *Dispatcher) discoverBatch(ctx context.Context, shards []int16) error {
-	batch := &pgx.Batch{}
-	for _, shard := range shards {
-		if d.sick(shard) {
-			continue
-		}
-		batch.Queue(discoverSQL, pgx.StrictNamedArgs{"shard": shard}).Query(func(rows pgx.Rows) error {
-			endpoint := id.ID{Shard: shard}
-			var due time.Time
-			_, err := pgx.ForEachRow(rows, []any{&endpoint.N, &due}, func() error {
-				d.lanes.note(endpoint, due)
-				return nil
-			})
-			return err //nolint:wrapcheck // wrapped below, once for all buckets
+func (d *Dispatcher) discoverIn(ctx context.Context, shards []int16) error {
+	shards = slices.DeleteFunc(slices.Clone(shards), d.sick)
+	rows, err := d.deps.Queue.Query(ctx, discoverSQL, pgx.StrictNamedArgs{"shards": shards})
+	if err == nil {
+		var endpoint id.ID
+		var in lane
+		var due time.Time
+		_, err = pgx.ForEachRow(rows, []any{&endpoint.Shard, &endpoint.N, &in, &due}, func() error {
+			d.roads.found(endpoint, in, due)
+			return nil
 		})
 	}
-	if err := d.deps.DB.SendBatch(ctx, batch).Close(); err != nil {
+	if err != nil {
 		return pg.Fault(fmt.Errorf("look for due deliveries: %w", err))
 	}
 	return nil

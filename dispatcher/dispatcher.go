@@ -13,6 +13,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -49,6 +50,7 @@ type Metrics interface {
 // Deps is what a dispatcher works with.
 type Deps struct {
 	DB       *pgxpool.Pool
+	Queue    *pgxpool.Pool // for the statements of the queue (pg.OpenQueue); nil: DB
 	IDs      *id.Generator
 	Now      func() time.Time // the database's clock: schedules and leases
 	Doer     Doer
@@ -65,19 +67,26 @@ type Dispatcher struct {
 	deps  Deps
 	log   zerolog.Logger
 	owner int64 // names this process's leases; never used again by another
+	agent int16 // the number of cfg.UserAgent; 0: not registered yet. Only the recorder looks
 
-	lanes      *lanes
+	roads      *roads
 	targets    *targets
-	woken      wakes
-	results    chan result           // to the recorder
-	slots      *semaphore.Weighted   // in flight: claimed and not recorded
-	memory     *semaphore.Weighted   // bytes of large payloads held at once
-	sickUntil  [id.Buckets]time.Time // buckets left alone for a while; only the claim loop looks
-	closing    sync.Map              // id.ID of endpoints whose deliveries are just being cancelled
-	complained sync.Map              // id.ID to time.Time
-	senders    sync.WaitGroup        // deliveries in flight
-	tasks      sync.WaitGroup        // cancellations on their way
-	beside     context.Context       //nolint:containedctx // of tasks, which belong to no call
+	woken      wakes                    // to the loop that looks
+	news       chan struct{}            // to the claim loop
+	results    chan result              // to the recorder
+	inFlight   atomic.Int64             // claimed and not recorded; only the claim loop adds
+	memory     *semaphore.Weighted      // bytes of large payloads held at once
+	sickUntil  [id.Buckets]atomic.Int64 // buckets left alone for a while; Unix nanoseconds
+	closing    sync.Map                 // id.ID of endpoints whose deliveries are just being cancelled
+	complained sync.Map                 // id.ID to time.Time
+	errands    chan errand              // what is claimed and not begun
+	carriers   atomic.Int64             // how many there are
+	enough     atomic.Int64             // how many there may be
+	busy       atomic.Int64             // how many carry something
+	begun      atomic.Int64             // deliveries that a carrier has taken, ever
+	senders    sync.WaitGroup           // deliveries in flight
+	tasks      sync.WaitGroup           // cancellations on their way
+	beside     context.Context          //nolint:containedctx // of tasks, which belong to no call
 	stopBeside context.CancelFunc
 }
 
@@ -86,13 +95,17 @@ const largePayloads = 128 << 20
 
 // New makes a dispatcher.
 func New(cfg Config, deps Deps) *Dispatcher {
+	if deps.Queue == nil {
+		deps.Queue = deps.DB
+	}
 	d := &Dispatcher{
 		cfg: cfg, deps: deps, log: deps.Log, owner: deps.IDs.Next(),
-		lanes: newLanes(), targets: &targets{load: deps.Store.Targets, known: map[id.ID]knownTarget{}},
-		woken: newWakes(), results: make(chan result, cfg.MaxInFlight+rescueBatch),
-		slots:  semaphore.NewWeighted(int64(cfg.MaxInFlight)),
-		memory: semaphore.NewWeighted(largePayloads),
+		roads: newRoads(), targets: &targets{load: deps.Store.Targets, known: map[id.ID]knownTarget{}},
+		woken: newWakes(), news: make(chan struct{}, 1), results: make(chan result, cfg.MaxInFlight+rescueBatch),
+		errands: make(chan errand, cfg.MaxInFlight),
+		memory:  semaphore.NewWeighted(largePayloads),
 	}
+	d.enough.Store(fewCarriers())
 	d.beside, d.stopBeside = context.WithCancel(context.Background())
 	return d
 }
@@ -101,28 +114,33 @@ func New(cfg Config, deps Deps) *Dispatcher {
 type result struct {
 	claimed  claimed
 	owner    int64 // of the lease it ran under
-	target   subscriptions.Target
+	target   *subscriptions.Target
 	outcome  Outcome
 	answer   answer
 	decision Decision
 
 	attemptID int64
-	signedAt  int64 // Unix seconds
+	begun     time.Time // by the clock that schedules run on
+	signedAt  int64     // Unix seconds
 	signature string
-	userAgent string
 	endedAt   time.Time
 
 	made      bool // by this process: history keeps it whoever holds the lease now
 	noAttempt bool // nothing went out: history has nothing to keep, and the number is free again
-	ownSlot   bool // it holds one of slots
+	ownSlot   bool // it counts as in flight here
+	opens     bool // its endpoint's breaker: one failure too many in a row
 }
 
 func (r result) deliveryID() string { return id.Delivery.Format(r.claimed.delivery()) }
 
 // deliver takes one claimed delivery through its stages. ctx is the work's: it ends when a stop has waited long enough,
 // and an attempt that it interrupts costs the delivery nothing. read is when the target was looked at.
-func (d *Dispatcher) deliver(ctx context.Context, c claimed, target subscriptions.Target, read time.Time) {
+func (d *Dispatcher) deliver(ctx context.Context, c claimed, target *subscriptions.Target, read time.Time) {
 	r := result{claimed: c, owner: d.owner, target: target, ownSlot: true}
+	if err := d.awaitSlot(ctx, c); err != nil {
+		d.finish(d.putBack(ctx, r, err))
+		return
+	}
 	payload, release, err := d.payload(ctx, c, target)
 	if err != nil {
 		d.finish(d.putBack(ctx, r, err))
@@ -139,7 +157,7 @@ func (d *Dispatcher) deliver(ctx context.Context, c claimed, target subscription
 		d.finish(unsendable(r, err))
 		return
 	}
-	r.attemptID = d.deps.IDs.Next()
+	r.attemptID, r.begun = d.deps.IDs.Next(), d.deps.Now()
 	r.answer = d.send(ctx, r.target.URL, headers, payload, d.timeout(r.target))
 	if r.answer.err != nil && ctx.Err() != nil {
 		d.finish(interrupted(r, d.deps.Now()))
@@ -153,7 +171,7 @@ func (d *Dispatcher) deliver(ctx context.Context, c claimed, target subscription
 
 // stillThere gives the target as it is now, if it was read more than a second ago: a large payload may have waited for
 // memory meanwhile. It is an error if nothing may be sent to it any more.
-func (d *Dispatcher) stillThere(ctx context.Context, t subscriptions.Target, read time.Time) (subscriptions.Target, error) {
+func (d *Dispatcher) stillThere(ctx context.Context, t *subscriptions.Target, read time.Time) (*subscriptions.Target, error) {
 	if time.Since(read) < targetsMaxAge {
 		return t, nil
 	}
@@ -161,11 +179,10 @@ func (d *Dispatcher) stillThere(ctx context.Context, t subscriptions.Target, rea
 	if err != nil {
 		return t, err
 	}
-	again, there := fresh[t.Endpoint]
-	if !d.mayReceive(t.Endpoint, again, there) {
-		return again, errClosed
+	if !d.mayReceive(t.Endpoint, fresh[0]) {
+		return t, errClosed
 	}
-	return again, nil
+	return fresh[0], nil
 }
 
 // sign makes the attempt's headers with a timestamp of this very moment.
@@ -174,7 +191,7 @@ func (d *Dispatcher) sign(r *result, payload []byte) ([]signer.Header, error) {
 	if c.EventType == nil || c.ContentType == nil {
 		return nil, errNoEvent
 	}
-	r.signedAt, r.userAgent = now.Unix(), d.cfg.UserAgent
+	r.signedAt = now.Unix()
 	message := signer.Message{
 		EventID: id.Event.Format(c.event()), DeliveryID: r.deliveryID(), EventType: *c.EventType,
 		Timestamp: r.signedAt, Body: payload,
@@ -185,26 +202,29 @@ func (d *Dispatcher) sign(r *result, payload []byte) ([]signer.Header, error) {
 	}
 	r.signature = signer.Signature(r.target.Scheme, r.target.SignatureHeader, signed)
 	return requestHeaders(headerFacts{
-		contentType: *c.ContentType, userAgent: r.userAgent, deliveryID: message.DeliveryID, eventType: *c.EventType,
+		contentType: *c.ContentType, userAgent: d.cfg.UserAgent, deliveryID: message.DeliveryID, eventType: *c.EventType,
 		attempt: c.Attempts, signed: signed, static: r.target.Headers,
 	}), nil
 }
 
 // facts gathers what Decide needs.
 func (d *Dispatcher) facts(r result) Facts {
-	schedule := r.target.RetrySchedule
-	if schedule == nil {
-		schedule = d.cfg.RetrySchedule
-	}
 	return Facts{
 		Outcome: r.outcome, Status: r.answer.status, Header: r.answer.header,
-		Failures: r.claimed.Failures, Rescues: r.claimed.Rescues, Schedule: schedule, Now: r.endedAt,
+		Failures: r.claimed.Failures, Rescues: r.claimed.Rescues, Schedule: d.schedule(r.target), Now: r.endedAt,
 		Jitter:       rand.Float64() * d.cfg.RetryJitter,
 		FailingSince: r.target.FailingSince, DisableAfter: d.cfg.DisableAfter,
 	}
 }
 
-func (d *Dispatcher) timeout(t subscriptions.Target) time.Duration {
+func (d *Dispatcher) schedule(t *subscriptions.Target) []time.Duration {
+	if t.RetrySchedule != nil {
+		return t.RetrySchedule
+	}
+	return d.cfg.RetrySchedule
+}
+
+func (d *Dispatcher) timeout(t *subscriptions.Target) time.Duration {
 	if t.Timeout > 0 {
 		return min(t.Timeout, d.cfg.Lease/2)
 	}
@@ -213,7 +233,7 @@ func (d *Dispatcher) timeout(t subscriptions.Target) time.Duration {
 
 // payload gives the body to send: what came with the claim, or, for a large one, what is read now, when there is memory
 // for it. It waits for that no longer than the lease leaves time for the attempt itself.
-func (d *Dispatcher) payload(ctx context.Context, c claimed, t subscriptions.Target) (body []byte, release func(), err error) {
+func (d *Dispatcher) payload(ctx context.Context, c claimed, t *subscriptions.Target) (body []byte, release func(), err error) {
 	if c.Size == nil || *c.Size <= inlinePayload {
 		return c.Payload, func() {}, nil
 	}
@@ -231,8 +251,14 @@ func (d *Dispatcher) payload(ctx context.Context, c claimed, t subscriptions.Tar
 	return body, func() { d.memory.Release(weight) }, nil
 }
 
-// finish frees the endpoint's slot and hands the result to the recorder. The slot in d.slots goes when it is recorded.
+// finish frees the endpoint's slot, lets its pace learn, and hands the result to the recorder. It counts as in flight here
+// until it is recorded.
 func (d *Dispatcher) finish(r result) {
-	d.lanes.sent(r.claimed.endpoint())
+	s, unwell := judge(r.outcome, r.answer.status, r.answer.timings.total)
+	if !r.made {
+		s, unwell = steady, false
+	}
+	inARow := d.roads.left(r.claimed, s, unwell, d.cap(r.target), r.begun, d.deps.Now())
+	r.opens = unwell && inARow >= breakerAfter && r.target.Breaker == subscriptions.BreakerClosed
 	d.results <- r
 }

@@ -1,59 +1,73 @@
 package dispatcher
 
 import (
+	"context"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/postrider/postrider/internal/pg"
+	"github.com/postrider/postrider/internal/pgtest"
+	"github.com/postrider/postrider/subscriptions"
 )
 
-// The statements of the hot path use the index that they are written for, whatever the tables' statistics say: empty and
-// never analysed, and with a bucket full of work.
-func TestPlansOfTheHotPath(t *testing.T) {
+// The statements of the queue use the indexes that they are written for, whatever is known when they are planned: on empty
+// tables, never analysed, for the parameters at hand and once for all; and again with a bucket full of work.
+func TestPlansOfTheQueue(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, always(200))
-	endpoint := w.endpoint()
-	wishes := pgx.StrictNamedArgs{
-		"shard": endpoint.Shard, "endpoints": []int64{endpoint.N}, "slots": []int32{10}, "now": w.clock(), "owner": int64(1),
-		"until": w.clock(), "inline": inlinePayload,
+	queue, err := pg.OpenQueue(t.Context(), pgtest.URL(t), 1)
+	if err != nil {
+		t.Fatal(err)
 	}
-	results := recordArgs(endpoint.Shard, []result{{claimed: claimed{Shard: endpoint.Shard, ID: 1, Attempts: 1}, made: true}}, w.clock())
+	defer queue.Close()
+	endpoint := w.endpoint()
+	one := []int16{endpoint.Shard}
+	wishes := w.d.leaseArgs(w.clock())
+	wishes["shards"], wishes["endpoints"], wishes["lanes"] = one, []int64{endpoint.N}, []int16{int16(laneFirst)}
+	wishes["slots"], wishes["froms"] = []int32{10}, []time.Time{{}}
+	heads := w.d.leaseArgs(w.clock())
+	heads["shard"], heads["endpoint"], heads["slots"], heads["group"] = endpoint.Shard, endpoint.N, 10, firstGroup
+	heads["walk"], heads["late"], heads["returned"] = walkLimit, lateHeads, returnedHeads
+	results := recordArgs([]result{{
+		claimed: claimed{Shard: endpoint.Shard, ID: 1, Attempts: 1}, target: &subscriptions.Target{}, noAttempt: true,
+	}}, 1, w.clock())
+	statements := map[string]struct {
+		sql  string
+		args pgx.StrictNamedArgs
+		want []string
+	}{
+		"claim":    {claimSQL, wishes, []string{"deliveries_due", "deliveries_pkey"}},
+		"discover": {discoverSQL, pgx.StrictNamedArgs{"shards": one}, []string{"deliveries_due"}},
+		"ordered":  {orderedSQL, heads, []string{"deliveries_in_group", "deliveries_pkey"}},
+		"record":   {recordFirstSQL, results, []string{"deliveries_pkey"}},
+		"trouble":  {troubleSQL, pgx.StrictNamedArgs{"shards": one, "endpoints": []int64{endpoint.N}}, []string{"endpoints_failing", "alerts_open_key"}},
+	}
 	check := func(state string) {
-		for name, c := range map[string]struct {
-			sql  string
-			args pgx.StrictNamedArgs
-			want []string
-		}{
-			"claim":    {claimSQL, wishes, []string{"deliveries_due", "deliveries_pkey"}},
-			"discover": {discoverSQL, pgx.StrictNamedArgs{"shard": endpoint.Shard}, []string{"deliveries_due"}},
-			"record":   {recordSQL, results, []string{"deliveries_pkey"}},
-			"rescue": {
-				lostSQL,
-				pgx.StrictNamedArgs{"shard": endpoint.Shard, "now": w.clock(), "limit": rescueBatch},
-				[]string{"deliveries_leased"},
-			},
-		} {
-			rows, err := w.db.Query(t.Context(), "EXPLAIN "+c.sql, c.args)
-			if err != nil {
-				t.Fatal(err)
-			}
-			lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
-			if err != nil {
-				t.Fatal(err)
-			}
-			plan := strings.Join(lines, "\n")
-			for _, index := range c.want {
-				if !strings.Contains(plan, index) {
-					t.Errorf("%s, %s: no %s in\n%s", state, name, index, plan)
+		for name, c := range statements {
+			for _, mode := range []string{"force_custom_plan", "force_generic_plan"} {
+				plan := planOf(t, queue, mode, c.sql, c.args)
+				for _, index := range c.want {
+					if !strings.Contains(plan, index) {
+						t.Errorf("%s, %s, %s: no %s in\n%s", state, name, mode, index, plan)
+					}
 				}
-			}
-			if strings.Contains(plan, "Seq Scan on deliveries") || name == "record" && strings.Contains(plan, "deliveries_leased") {
-				t.Errorf("%s, %s:\n%s", state, name, plan)
+				for _, other := range []string{"Seq Scan", "Bitmap", "Hash Join", "Merge Join"} {
+					if strings.Contains(plan, other) {
+						t.Errorf("%s, %s, %s: %s in\n%s", state, name, mode, other, plan)
+					}
+				}
+				if name == "record" && strings.Contains(plan, "deliveries_due") {
+					t.Errorf("%s, %s, %s:\n%s", state, name, mode, plan)
+				}
 			}
 		}
 	}
 	check("empty")
-	_, err := w.db.Exec(t.Context(), `INSERT INTO deliveries (shard, id, tenant_id, event_id, endpoint_id, state, attempts,
+	_, err = w.db.Exec(t.Context(), `INSERT INTO deliveries (shard, id, tenant_id, event_id, endpoint_id, state, attempts,
 			next_retry_at, lease_owner, leased_until)
 		SELECT $1, n, 1, n, $2::bigint + n % 100, CASE WHEN n % 2 = 0 THEN 'in_flight' ELSE 'pending' END::delivery_state, 1, $3::timestamptz,
 			CASE WHEN n % 2 = 0 THEN 1 END, CASE WHEN n % 2 = 0 THEN $3::timestamptz + interval '1 minute' END
@@ -65,4 +79,41 @@ func TestPlansOfTheHotPath(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("full")
+}
+
+// planOf gives the plan of a statement as the pool's connections make it, but for the mode; nothing is carried out.
+func planOf(t *testing.T, db pg.Beginner, mode, sql string, named pgx.StrictNamedArgs) (plan string) {
+	t.Helper()
+	sql, args, err := named.RewriteQuery(t.Context(), nil, sql, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tx, err := db.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
+	if _, err := tx.Exec(t.Context(), `SELECT set_config('plan_cache_mode', $1, true)`, mode); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Prepare(t.Context(), "explained", sql); err != nil {
+		t.Fatal(err)
+	}
+	places := make([]string, len(args))
+	for n := range args {
+		places[n] = fmt.Sprintf("$%d", n+1)
+	}
+	query := `EXPLAIN (COSTS OFF) EXECUTE explained(` + strings.Join(places, ", ") + `)`
+	rows, err := tx.Query(t.Context(), query, append([]any{pgx.QueryExecModeSimpleProtocol}, args...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tx.Conn().Deallocate(t.Context(), "explained"); err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(lines, "\n")
 }

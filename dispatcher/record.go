@@ -1,10 +1,11 @@
 package dispatcher
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"maps"
 	"slices"
 	"time"
 
@@ -15,86 +16,102 @@ import (
 	"github.com/postrider/postrider/internal/pg"
 )
 
-// recordSQL ends a batch of attempts in one bucket: finished deliveries move to deliveries_finished, the others go back
-// to wait, and each attempt that was made is kept. All of it happens only where the lease is still the one the attempt
-// ran under (its owner and its number): a process that comes back from the dead changes nothing that another has done
-// since. Its attempt was made all the same, so that row is kept (`made`); a rescuer's row about an attempt that it did
-// not see is kept only by the one that wins.
+// recordSQL ends a batch of attempts: finished deliveries move to deliveries_finished, the others go back to wait, and each
+// attempt that was made is kept. All of it happens only where the lease is still the one the attempt ran under (its owner
+// and its number): a process that comes back from the dead changes nothing that another has done since. Its attempt was
+// made all the same, so that row is kept (`made`); a rescuer's row about an attempt that it did not see is kept only by
+// the one that wins.
 //
-// A delivery that was cancelled while in flight (cancel_reason) ends with its attempt, whatever that would have it do next.
+// A delivery that was cancelled while in flight (cancel_reason) ends with its attempt, whatever that would have it do next. One
+// that is marked so at this very moment is in neither arm: record asks once more.
 //
-// Index deliveries_pkey, a probe for each result: the LATERAL with its LIMIT leaves the planner no other way, such as walking
-// all that is in flight in the bucket for each result. That a row with an owner is in flight is a CHECK's business.
+// Index deliveries_pkey, a look-up for each result. No condition on deliveries has a constant beside it, so there is nothing
+// else to go by. That a row with an owner is in flight is a CHECK's business.
 const recordSQL = `
 WITH r AS MATERIALIZED (
-    SELECT * FROM unnest(@ids::bigint[], @owners::bigint[], @claims::integer[], @finals::text[], @reasons::text[],
-        @nexts::timestamptz[], @attempts::integer[], @failures::integer[], @rescues::integer[], @outcomes::text[],
-        @statuses::smallint[])
-      AS r(id, owner, claim, final, reason, next_at, attempts, failures, rescues, outcome, status)
-), held AS MATERIALIZED (
-    SELECT r.*, r.final IS NOT NULL OR d.cancel_reason IS NOT NULL AS ends, d.tenant_id, d.event_id, d.endpoint_id,
-           d.cancel_reason
-      FROM r CROSS JOIN LATERAL (
-           SELECT d.tenant_id, d.event_id, d.endpoint_id, d.cancel_reason FROM deliveries d
-            WHERE d.shard = @shard AND d.id = r.id AND d.lease_owner = r.owner AND d.attempts = r.claim
-            LIMIT 1 FOR UPDATE) d
+    SELECT * FROM unnest(@shards::smallint[], @ids::bigint[], @owners::bigint[], @claims::integer[], @finals::text[],
+        @reasons::text[], @nexts::timestamptz[], @attempts::integer[], @failures::integer[], @rescues::integer[],
+        @lanes::smallint[], @outcomes::text[], @statuses::smallint[], @kept::boolean[], @made::boolean[],
+        @attempt_ids::bigint[], @endpoints::bigint[], @signed::bigint[], @versions::integer[], @dns::integer[],
+        @connect::integer[], @tls::integer[], @first::integer[], @total::integer[], @addresses::text[], @signatures::text[],
+        @errors::text[], @headers::bytea[], @bodies::bytea[], @truncated::boolean[])
+      AS r(shard, id, owner, claim, final, reason, next_at, attempts, failures, rescues, lane, outcome, status, kept, made,
+        attempt_id, endpoint_id, signed_at, version, dns, connect, tls, first_byte, total, address, signature, error,
+        headers, body, truncated)
 ), gone AS (
-    DELETE FROM deliveries d
-     WHERE d.shard = @shard AND d.id = ANY (ARRAY(SELECT h.id FROM held h WHERE h.ends))
+    DELETE FROM deliveries d USING r
+     WHERE d.shard = r.shard AND d.id = r.id AND d.lease_owner = r.owner AND d.attempts = r.claim
+       AND (r.final <> '' OR d.cancel_reason IS NOT NULL)
+    RETURNING d.shard, d.id, d.tenant_id, d.event_id, d.endpoint_id, d.group_id, r.attempts, r.outcome, r.status,
+        r.final = '' AS cancelled, CASE r.final WHEN '' THEN 'cancelled' ELSE r.final END AS final,
+        CASE r.final WHEN '' THEN d.cancel_reason ELSE nullif(r.reason, '') END AS reason
 ), archived AS (
-    INSERT INTO deliveries_finished (shard, id, tenant_id, event_id, endpoint_id, state, attempts, reason,
-        last_outcome, last_status, finished_at)
-    SELECT @shard, h.id, h.tenant_id, h.event_id, h.endpoint_id, coalesce(h.final, 'cancelled')::delivery_state,
-           h.attempts, CASE WHEN h.final IS NULL THEN h.cancel_reason ELSE h.reason END, h.outcome::outcome, h.status, @now
-      FROM held h WHERE h.ends
+    INSERT INTO deliveries_finished (shard, id, tenant_id, event_id, endpoint_id, state, attempts, reason, last_outcome,
+        last_status, finished_at, group_id)
+    SELECT g.shard, g.id, g.tenant_id, g.event_id, g.endpoint_id, g.final::delivery_state, g.attempts, g.reason,
+           nullif(g.outcome, '')::outcome, nullif(g.status, 0), @now, g.group_id
+      FROM gone g
 ), waiting AS (
-    UPDATE deliveries d SET state = 'pending', next_retry_at = h.next_at, attempts = h.attempts, failures = h.failures,
-           rescues = h.rescues, lease_owner = NULL, leased_until = NULL,
-           last_outcome = coalesce(h.outcome::outcome, d.last_outcome), last_status = coalesce(h.status, d.last_status)
-      FROM held h
-     WHERE d.shard = @shard AND d.id = h.id AND NOT h.ends
+    UPDATE deliveries d SET state = 'pending', next_retry_at = r.next_at, attempts = r.attempts, failures = r.failures,
+           rescues = r.rescues, lane = r.lane, lease_owner = NULL, leased_until = NULL,
+           last_outcome = coalesce(nullif(r.outcome, '')::outcome, d.last_outcome),
+           last_status = coalesce(nullif(r.status, 0), d.last_status)
+      FROM r
+     WHERE d.shard = r.shard AND d.id = r.id AND d.lease_owner = r.owner AND d.attempts = r.claim
+       AND r.final = '' AND d.cancel_reason IS NULL
+    RETURNING d.shard, d.id
 ), history AS (
     INSERT INTO attempts (shard, id, delivery_id, endpoint_id, webhook_timestamp, endpoint_version, attempt, status,
         outcome, dns_us, connect_us, tls_us, first_byte_us, total_us, address, user_agent, signature, error,
         response_headers, response_body, response_truncated)
-    SELECT @shard, h.id, h.delivery_id, h.endpoint_id, h.signed_at, h.version, h.attempt, h.status, h.outcome::outcome,
-           h.dns, h.connect, h.tls, h.first_byte, h.total, h.address, h.agent, h.signature, h.error, h.headers, h.body,
-           h.truncated
-      FROM unnest(@a_ids::bigint[], @a_deliveries::bigint[], @a_endpoints::bigint[], @a_signed::bigint[],
-        @a_versions::integer[], @a_numbers::integer[], @a_statuses::smallint[], @a_outcomes::text[], @a_dns::integer[],
-        @a_connect::integer[], @a_tls::integer[], @a_first::integer[], @a_total::integer[], @a_addresses::text[],
-        @a_agents::text[], @a_signatures::text[], @a_errors::text[], @a_headers::bytea[], @a_bodies::bytea[],
-        @a_truncated::boolean[], @a_made::boolean[])
-      AS h(id, delivery_id, endpoint_id, signed_at, version, attempt, status, outcome, dns, connect, tls, first_byte,
-        total, address, agent, signature, error, headers, body, truncated, made)
-     WHERE h.made OR h.delivery_id IN (SELECT held.id FROM held)
-    ON CONFLICT DO NOTHING -- recorded already, by a commit whose answer did not come back
+    SELECT r.shard, r.attempt_id, r.id, r.endpoint_id, r.signed_at, r.version, r.claim, nullif(r.status, 0),
+           r.outcome::outcome, nullif(r.dns, 0), nullif(r.connect, 0), nullif(r.tls, 0), nullif(r.first_byte, 0),
+           nullif(r.total, 0), nullif(r.address, ''), CASE WHEN r.made THEN @agent::smallint END, nullif(r.signature, ''),
+           nullif(r.error, ''), r.headers, r.body, r.truncated
+      FROM r
+     WHERE r.kept AND (r.made OR (r.shard, r.id) IN (SELECT g.shard, g.id FROM gone g)
+        OR (r.shard, r.id) IN (SELECT w.shard, w.id FROM waiting w))` + "%s" + `
 )
-SELECT id, CASE WHEN final IS NULL THEN cancel_reason END AS cancelled FROM held`
+SELECT shard, id, CASE WHEN cancelled THEN reason END FROM gone UNION ALL SELECT shard, id, NULL FROM waiting`
 
-// record writes results down in one transaction, one statement a bucket, and gives those whose lease was still theirs. What
-// these mean for endpoints and alerts goes into the same transaction: a result that came too late says nothing any more.
-func (d *Dispatcher) record(ctx context.Context, results []result) (won []result, err error) {
+var (
+	recordFirstSQL = fmt.Sprintf(recordSQL, "")
+	// recordAgainSQL is for what may be recorded already, by a commit whose answer did not come back. Asking that each time
+	// would cost each row a record of its own in the write-ahead log.
+	recordAgainSQL = fmt.Sprintf(recordSQL, " ON CONFLICT DO NOTHING")
+)
+
+// record writes results down in one transaction, and gives those whose lease was still theirs. What these mean for endpoints
+// and alerts goes into the same transaction: a result that came too late says nothing any more.
+//
+// again says that they may have been recorded before.
+func (d *Dispatcher) record(ctx context.Context, results []result, again bool) (won []result, err error) {
 	ctx, cancel := context.WithTimeout(ctx, dbPatience)
 	defer cancel()
-	now := d.deps.Now()
-	buckets := inBuckets(results)
-	err = pg.InTx(ctx, d.deps.DB, func(tx pgx.Tx) error {
-		won = won[:0]
-		batch := &pgx.Batch{}
-		for _, bu := range buckets {
-			batch.Queue(recordSQL, recordArgs(bu.shard, bu.results, now)).Query(func(rows pgx.Rows) error {
-				err := bu.settle(rows)
-				won = append(won, bu.won...)
-				return err
-			})
-		}
-		if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+	if err := d.register(ctx); err != nil {
+		return nil, err
+	}
+	now, results := d.deps.Now(), oneEach(results)
+	err = pg.InTx(ctx, d.deps.Queue, func(tx pgx.Tx) error {
+		first := &pgx.Batch{}
+		pg.SyncCommit(first)
+		ended, trouble := map[id.ID]ending{}, map[id.ID]bool{}
+		queueRecord(first, results, d.agent, now, again, ended)
+		queueTrouble(first, results, trouble)
+		if err := tx.SendBatch(ctx, first).Close(); err != nil {
 			return fmt.Errorf("record attempts: %w", err)
 		}
+		if left := unsettled(results, ended); len(left) > 0 {
+			second := &pgx.Batch{}
+			queueRecord(second, left, d.agent, now, true, ended)
+			if err := tx.SendBatch(ctx, second).Close(); err != nil {
+				return fmt.Errorf("record attempts: %w", err)
+			}
+		}
+		won = settle(results, ended)
 		after := &pgx.Batch{}
-		for _, bu := range buckets {
-			d.queueAftermath(after, bu.shard, bu.won, now)
+		for shard, some := range byBucket(won) {
+			d.queueAftermath(after, shard, some, trouble, now)
 		}
 		if after.Len() == 0 {
 			return nil
@@ -107,69 +124,100 @@ func (d *Dispatcher) record(ctx context.Context, results []result) (won []result
 	return won, err
 }
 
-// bucket holds the results of one bucket: a statement never touches two.
-type bucket struct {
-	shard        int16
-	results, won []result
+// ending is what a delivery whose result counts was cancelled for meanwhile; "" if it was not.
+type ending string
+
+// queueRecord queues the record of results. ended is told which of them count.
+func queueRecord(b *pgx.Batch, results []result, agent int16, now time.Time, again bool, ended map[id.ID]ending) {
+	sql := recordFirstSQL
+	if again {
+		sql = recordAgainSQL
+	}
+	b.Queue(sql, recordArgs(results, agent, now)).Query(func(rows pgx.Rows) error {
+		var dlv id.ID
+		var cancelled *string
+		_, err := pgx.ForEachRow(rows, []any{&dlv.Shard, &dlv.N, &cancelled}, func() error {
+			ended[dlv] = ""
+			if cancelled != nil {
+				ended[dlv] = ending(*cancelled)
+			}
+			return nil
+		})
+		return err
+	})
 }
 
-// settle reads which of the bucket's results count. One whose delivery was cancelled while it was in flight, and that did
+// unsettled gives the results that would have their deliveries wait and did not count: too late, or, for a moment, between
+// the two arms of recordSQL.
+func unsettled(results []result, ended map[id.ID]ending) (left []result) {
+	for _, r := range results {
+		if _, counts := ended[r.claimed.delivery()]; !counts && !r.decision.State.Finished() {
+			left = append(left, r)
+		}
+	}
+	return left
+}
+
+// settle gives the results that count, as they came. One whose delivery was cancelled while it was in flight, and that did
 // not finish it itself, has finished it as cancelled.
-func (bu *bucket) settle(rows pgx.Rows) error {
-	var n int64
-	var cancelled *string
-	ours := make(map[int64]*string, len(bu.results))
-	_, err := pgx.ForEachRow(rows, []any{&n, &cancelled}, func() error {
-		ours[n] = cancelled
-		return nil
-	})
-	bu.won = bu.won[:0]
-	for _, r := range bu.results {
-		why, won := ours[r.claimed.ID]
-		if !won {
+func settle(results []result, ended map[id.ID]ending) []result {
+	won := make([]result, 0, len(results))
+	for _, r := range results {
+		why, counts := ended[r.claimed.delivery()]
+		if !counts {
 			continue
 		}
-		if why != nil {
-			r.decision.State, r.decision.Reason, r.decision.NextAt = StateCancelled, Reason(*why), time.Time{}
+		if why != "" {
+			r.decision.State, r.decision.Reason, r.decision.NextAt = StateCancelled, Reason(why), time.Time{}
 		}
-		bu.won = append(bu.won, r)
+		won = append(won, r)
 	}
-	return err //nolint:wrapcheck // wrapped by record, once for all buckets
+	return won
 }
 
-// inBuckets groups results by bucket, in one order for all transactions, so that two of them cannot wait for each other.
-// Of two results about one delivery the one that was made here counts: the other is a rescue's, which found our own lease
-// over while the database was away.
-func inBuckets(results []result) []*bucket {
-	byShard, at := map[int16]*bucket{}, make(map[id.ID]int, len(results))
-	var buckets []*bucket
+// oneEach leaves one result of each delivery. Of two the one that was made here counts: the other is a rescue's, which found our
+// own lease over while the database was away.
+func oneEach(results []result) []result {
+	at := make(map[id.ID]int, len(results))
+	out := make([]result, 0, len(results))
 	for _, r := range results {
-		bu := byShard[r.claimed.Shard]
-		if bu == nil {
-			bu = &bucket{shard: r.claimed.Shard}
-			byShard[bu.shard] = bu
-			buckets = append(buckets, bu)
-		}
 		earlier, twice := at[r.claimed.delivery()]
 		switch {
 		case !twice:
-			at[r.claimed.delivery()] = len(bu.results)
-			bu.results = append(bu.results, r)
+			at[r.claimed.delivery()] = len(out)
+			out = append(out, r)
 		case r.made:
-			bu.results[earlier] = r
+			out[earlier] = r
 		}
 	}
-	slices.SortFunc(buckets, func(a, b *bucket) int { return cmp.Compare(a.shard, b.shard) })
-	return buckets
+	return out
+}
+
+// byBucket gives results bucket by bucket, in one order for all transactions, so that two of them cannot wait for each other.
+func byBucket(results []result) iter.Seq2[int16, []result] {
+	return func(yield func(int16, []result) bool) {
+		some := map[int16][]result{}
+		for _, r := range results {
+			some[r.claimed.Shard] = append(some[r.claimed.Shard], r)
+		}
+		for _, shard := range slices.Sorted(maps.Keys(some)) {
+			if !yield(shard, some[shard]) {
+				return
+			}
+		}
+	}
 }
 
 // flush records a batch come what may. A database that is away is waited for: the leases of what waits here protect it,
 // and if they run out another process tries again, which is the honest duplicate. A batch that PostgreSQL refuses is
 // halved until the one result that it chokes on stands alone; that one is recorded without the receiver's words, which
 // are all that can be strange about it.
-func (d *Dispatcher) flush(ctx context.Context, results []result) {
+func (d *Dispatcher) flush(ctx context.Context, results []result) { d.flushAgain(ctx, results, false) }
+
+// flushAgain does so with what may have been recorded before.
+func (d *Dispatcher) flushAgain(ctx context.Context, results []result, again bool) {
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
-		won, err := d.record(ctx, results)
+		won, err := d.record(ctx, results, again)
 		if err == nil {
 			d.recorded(results, won)
 			return
@@ -179,6 +227,7 @@ func (d *Dispatcher) flush(ctx context.Context, results []result) {
 			d.abandoned(results)
 			return
 		}
+		again = true
 		if !fault.Is(err, fault.Unavailable) && !errors.Is(err, context.DeadlineExceeded) {
 			d.divide(ctx, results, err)
 			return
@@ -193,8 +242,8 @@ func (d *Dispatcher) flush(ctx context.Context, results []result) {
 func (d *Dispatcher) divide(ctx context.Context, results []result, cause error) {
 	if len(results) > 1 {
 		half := len(results) / 2
-		d.flush(ctx, results[:half])
-		d.flush(ctx, results[half:])
+		d.flushAgain(ctx, results[:half], true)
+		d.flushAgain(ctx, results[half:], true)
 		return
 	}
 	r := results[0]
@@ -205,5 +254,5 @@ func (d *Dispatcher) divide(ctx context.Context, results []result, cause error) 
 	}
 	d.log.Error().Err(cause).Str("delivery", r.deliveryID()).Msg("attempt.stripped")
 	r.answer.header, r.answer.body, r.answer.truncated = nil, nil, true
-	d.flush(ctx, []result{r})
+	d.flushAgain(ctx, []result{r}, true)
 }

@@ -3,109 +3,104 @@ package dispatcher
 import (
 	"bytes"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 )
 
-// recordArgs lays results out as the arrays of recordSQL.
-func recordArgs(shard int16, results []result, now time.Time) pgx.StrictNamedArgs {
-	var s stateColumns
-	var a attemptColumns
-	for _, r := range results {
-		s.add(r)
-		if r.noAttempt {
-			continue
-		}
-		a.add(r)
-	}
-	return pgx.StrictNamedArgs{
-		"shard": shard, "now": now,
-		"ids": s.ids, "owners": s.owners, "claims": s.claims, "finals": s.finals, "reasons": s.reasons, "nexts": s.nexts,
-		"attempts": s.attempts, "failures": s.failures, "rescues": s.rescues, "outcomes": s.outcomes,
-		"statuses": s.statuses,
-		"a_ids":    a.ids, "a_deliveries": a.deliveries, "a_endpoints": a.endpoints, "a_signed": a.signed,
-		"a_versions": a.versions, "a_numbers": a.numbers, "a_statuses": a.statuses, "a_outcomes": a.outcomes,
-		"a_dns": a.dns, "a_connect": a.connect, "a_tls": a.tls, "a_first": a.first, "a_total": a.total,
-		"a_addresses": a.addresses, "a_agents": a.agents, "a_signatures": a.signatures, "a_errors": a.errors,
-		"a_headers": a.headers, "a_bodies": a.bodies, "a_truncated": a.truncated, "a_made": a.made,
-	}
-}
-
-// stateColumns are what becomes of each delivery.
-type stateColumns struct {
+// columns are results by column, as unnest takes them. What an attempt lacks is an empty text or a 0, which recordSQL makes
+// null: nullable elements would cost an allocation and a detour through reflection each.
+type columns struct {
+	shards                              []int16
 	ids, owners                         []int64
 	claims, attempts, failures, rescues []int32
-	finals, reasons, outcomes           []*string
-	nexts                               []*time.Time
-	statuses                            []*int16
+	finals, reasons, outcomes           []string // final: "" of what waits again
+	nexts                               []time.Time
+	lanes, statuses                     []int16
+	kept, made                          []bool
+	attemptIDs, endpoints, signed       []int64
+	versions                            []int32
+	dns, connect, tls, firstByte, total []int32
+	addresses, signatures, errors       []string
+	headers, bodies                     [][]byte
+	truncated                           []bool
 }
 
-func (s *stateColumns) add(r result) {
-	s.ids = append(s.ids, r.claimed.ID)
-	s.owners = append(s.owners, r.owner)
-	s.claims = append(s.claims, int32(r.claimed.Attempts)) //nolint:gosec // came from an integer
+// recordArgs lays results out as the arrays of recordSQL.
+func recordArgs(results []result, agent int16, now time.Time) pgx.StrictNamedArgs {
+	var c columns
+	sorted := make([]*result, len(results)) // in the order in which all lock deliveries
+	for i := range results {
+		sorted[i] = &results[i]
+	}
+	slices.SortFunc(sorted, func(a, b *result) int {
+		return compare(a.claimed.delivery(), b.claimed.delivery())
+	})
+	for _, r := range sorted {
+		c.addState(r)
+		c.addAttempt(r)
+	}
+	return pgx.StrictNamedArgs{
+		"now": now, "agent": agent, "shards": c.shards, "ids": c.ids, "owners": c.owners, "claims": c.claims, "finals": c.finals,
+		"reasons": c.reasons, "nexts": c.nexts, "attempts": c.attempts, "failures": c.failures, "rescues": c.rescues,
+		"lanes": c.lanes, "outcomes": c.outcomes, "statuses": c.statuses, "kept": c.kept, "made": c.made,
+		"attempt_ids": c.attemptIDs, "endpoints": c.endpoints, "signed": c.signed, "versions": c.versions, "dns": c.dns,
+		"connect": c.connect, "tls": c.tls, "first": c.firstByte, "total": c.total, "addresses": c.addresses,
+		"signatures": c.signatures, "errors": c.errors, "headers": c.headers, "bodies": c.bodies, "truncated": c.truncated,
+	}
+}
+
+// addState adds what becomes of a delivery.
+func (c *columns) addState(r *result) {
+	c.shards = append(c.shards, r.claimed.Shard)
+	c.ids = append(c.ids, r.claimed.ID)
+	c.owners = append(c.owners, r.owner)
+	c.claims = append(c.claims, int32(r.claimed.Attempts)) //nolint:gosec // came from an integer
 	attempts := r.claimed.Attempts
 	if r.noAttempt {
 		attempts-- // nothing went out: the number is free again
 	}
-	s.attempts = append(s.attempts, int32(attempts))            //nolint:gosec // came from an integer
-	s.failures = append(s.failures, int32(r.decision.Failures)) //nolint:gosec // bounded by the schedule
-	s.rescues = append(s.rescues, int32(r.decision.Rescues))    //nolint:gosec // bounded by maxRescues
-	var outcome *string
-	if !r.noAttempt {
-		outcome = text(r.outcome.String())
-	}
-	s.outcomes = append(s.outcomes, outcome)
-	s.statuses = append(s.statuses, status(r.answer.status))
+	c.attempts = append(c.attempts, int32(attempts))            //nolint:gosec // came from an integer
+	c.failures = append(c.failures, int32(r.decision.Failures)) //nolint:gosec // bounded by the schedule
+	c.rescues = append(c.rescues, int32(r.decision.Rescues))    //nolint:gosec // bounded by maxRescues
+	c.lanes = append(c.lanes, int16(laneOf(r.claimed.Group, r.decision.Failures)))
+	final := ""
 	if r.decision.State.Finished() {
-		s.finals = append(s.finals, text(r.decision.State.String()))
-		s.reasons = append(s.reasons, text(string(r.decision.Reason)))
-		s.nexts = append(s.nexts, nil)
-		return
+		final = r.decision.State.String()
 	}
-	s.finals = append(s.finals, nil)
-	s.reasons = append(s.reasons, nil)
-	s.nexts = append(s.nexts, &r.decision.NextAt)
+	c.finals = append(c.finals, final)
+	c.reasons = append(c.reasons, string(r.decision.Reason))
+	c.nexts = append(c.nexts, r.decision.NextAt)
 }
 
-// attemptColumns are what is kept of each attempt.
-type attemptColumns struct {
-	ids, deliveries, endpoints, signed    []int64
-	versions                              []int32
-	numbers                               []int32
-	statuses                              []*int16
-	outcomes                              []string
-	dns, connect, tls, first, total       []*int32
-	addresses, agents, signatures, errors []*string
-	headers, bodies                       [][]byte
-	truncated, made                       []bool
-}
-
-func (a *attemptColumns) add(r result) {
-	a.ids = append(a.ids, r.attemptID)
-	a.deliveries = append(a.deliveries, r.claimed.ID)
-	a.endpoints = append(a.endpoints, r.claimed.EndpointID)
-	a.signed = append(a.signed, r.signedAt)
-	a.versions = append(a.versions, int32(r.target.Version)) //nolint:gosec // came from an integer
-	a.numbers = append(a.numbers, int32(r.claimed.Attempts)) //nolint:gosec // came from an integer
-	a.statuses = append(a.statuses, status(r.answer.status))
-	a.outcomes = append(a.outcomes, r.outcome.String())
-	t := r.answer.timings
-	a.dns = append(a.dns, micros(t.dns))
-	a.connect = append(a.connect, micros(t.connect))
-	a.tls = append(a.tls, micros(t.tls))
-	a.first = append(a.first, micros(t.firstByte))
-	a.total = append(a.total, micros(t.total))
-	a.addresses = append(a.addresses, text(r.answer.address))
-	a.agents = append(a.agents, text(r.userAgent))
-	a.signatures = append(a.signatures, text(r.signature))
-	a.errors = append(a.errors, text(explain(r.outcome, r.answer)))
-	a.headers = append(a.headers, fieldLines(r.answer))
-	a.bodies = append(a.bodies, r.answer.body)
-	a.truncated = append(a.truncated, r.answer.truncated)
-	a.made = append(a.made, r.made)
+// addAttempt adds what is kept of an attempt; of none, nothing but its place in the columns.
+func (c *columns) addAttempt(r *result) {
+	outcome, explanation := "", ""
+	if !r.noAttempt {
+		outcome, explanation = r.outcome.String(), explain(r.outcome, r.answer)
+	}
+	c.outcomes = append(c.outcomes, outcome)
+	c.statuses = append(c.statuses, int16(min(r.answer.status, math.MaxInt16))) //nolint:gosec // bounded just here
+	c.kept = append(c.kept, !r.noAttempt)
+	c.made = append(c.made, r.made)
+	c.attemptIDs = append(c.attemptIDs, r.attemptID)
+	c.endpoints = append(c.endpoints, r.claimed.EndpointID)
+	c.signed = append(c.signed, r.signedAt)
+	c.versions = append(c.versions, int32(r.target.Version)) //nolint:gosec // came from an integer
+	t := &r.answer.timings
+	c.dns = append(c.dns, micros(t.dns))
+	c.connect = append(c.connect, micros(t.connect))
+	c.tls = append(c.tls, micros(t.tls))
+	c.firstByte = append(c.firstByte, micros(t.firstByte))
+	c.total = append(c.total, micros(t.total))
+	c.addresses = append(c.addresses, text(r.answer.address))
+	c.signatures = append(c.signatures, text(r.signature))
+	c.errors = append(c.errors, text(explanation))
+	c.headers = append(c.headers, fieldLines(r.answer))
+	c.bodies = append(c.bodies, r.answer.body)
+	c.truncated = append(c.truncated, r.answer.truncated)
 }
 
 // fieldLines spells the answer's headers as HTTP/1.1 does, byte for byte; they need not be UTF-8.
@@ -118,28 +113,28 @@ func fieldLines(a answer) []byte {
 	return b.Bytes()
 }
 
-// text makes a value that PostgreSQL's text takes: valid UTF-8 without NUL; nil for "".
-func text(s string) *string {
-	if s == "" {
-		return nil
+// text makes a value that PostgreSQL's text takes: valid UTF-8 without NUL.
+func text(s string) string {
+	if plain(s) {
+		return s
 	}
-	s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
-	return &s
+	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 }
 
-func status(n int) *int16 {
-	if n == 0 {
-		return nil
+// plain reports whether s is printable ASCII, as nearly everything is.
+func plain(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return false
+		}
 	}
-	s := int16(min(n, math.MaxInt16)) //nolint:gosec // bounded just here
-	return &s
+	return true
 }
 
-// micros is a duration in microseconds, at least one; nil for a stage that did not happen.
-func micros(d time.Duration) *int32 {
+// micros is a duration in microseconds, at least one; 0 for a stage that did not happen.
+func micros(d time.Duration) int32 {
 	if d <= 0 {
-		return nil
+		return 0
 	}
-	n := int32(min(max(d.Microseconds(), 1), math.MaxInt32))
-	return &n
+	return int32(min(max(d.Microseconds(), 1), math.MaxInt32))
 }

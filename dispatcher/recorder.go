@@ -58,12 +58,16 @@ func (d *Dispatcher) recorded(results, won []result) {
 		}
 		switch {
 		case !r.decision.State.Finished():
-			d.lanes.note(endpoint, r.decision.NextAt)
+			d.roads.note(endpoint, laneOf(r.claimed.Group, r.decision.Failures), r.decision.NextAt)
 		case r.decision.State == StateSucceeded:
 			d.deps.Metrics.Delivered(d.deps.Now().Sub(id.TimeOf(r.claimed.EventID)))
 		}
-		if r.decision.Endpoint != EndpointStays {
+		if r.claimed.Group != 0 && r.decision.State.Finished() {
+			d.roads.note(endpoint, laneOrdered, d.deps.Now()) // the next of its group may go
+		}
+		if r.decision.Endpoint != EndpointStays || r.opens || r.claimed.probe || !r.decision.PauseUntil.IsZero() {
 			d.targets.forget(endpoint)
+			d.roads.reopen(endpoint)
 		}
 		if r.decision.Endpoint == EndpointDead {
 			d.cancelAll(endpoint, ReasonEndpointDead)
@@ -88,8 +92,8 @@ func (d *Dispatcher) freeSlots(results []result) {
 		}
 	}
 	d.deps.Metrics.InFlight(-n)
-	d.release(n)
-	d.woken.nudge()
+	d.inFlight.Add(-int64(n))
+	d.nudge()
 }
 
 // logResult writes the one line that each attempt has.

@@ -57,12 +57,13 @@ type attemptRow struct {
 	SignatureHeader *string
 }
 
-// Index attempts_by_delivery in the partitions since the delivery was made; an attempt names a version of its endpoint,
+// Index attempts_pkey in the partitions since the delivery was made; an attempt names a version of its endpoint,
 // and endpoint_versions has those that changed something an attempt shows, so the newest one up to it is the one
 // (endpoint_versions_pkey, backwards).
 const attemptsSQL = `
 SELECT a.id, a.webhook_timestamp, a.attempt, a.status, a.outcome::text, a.dns_us, a.connect_us, a.tls_us,
-    a.first_byte_us, a.total_us, a.address, a.user_agent, a.signature, a.error, a.response_headers, a.response_body,
+    a.first_byte_us, a.total_us, a.address,
+    (SELECT u.name FROM user_agents u WHERE u.id = a.user_agent) AS user_agent, a.signature, a.error, a.response_headers, a.response_body,
     a.response_truncated, v.url, v.header_names, v.scheme, v.signature_header
 FROM attempts a LEFT JOIN LATERAL (
     SELECT * FROM endpoint_versions v

@@ -38,11 +38,12 @@ func TestAttemptsShowAllThatIsKept(t *testing.T) {
 	dlv := o.delivery(row{ten: ten, ep: ep, evt: evt, state: "failed", attempts: 1, reason: "exhausted"})
 	o.version(ep, 1, "https://one.example/hook?token=hush", signer.Standard, "", "Authorization", "X-Team")
 	att := o.ids.In(ten.Shard)
+	o.exec(`INSERT INTO user_agents (id, name) VALUES (3, 'Postrider/1.0')`)
 	o.exec(`INSERT INTO attempts (shard, id, delivery_id, endpoint_id, webhook_timestamp, endpoint_version, attempt, status,
 		outcome, dns_us, connect_us, tls_us, first_byte_us, total_us, address, user_agent, signature, error, response_headers,
 		response_body, response_truncated)
 		VALUES ($1, $2, $3, $4, 1796040000, 1, 1, 503, 'retryable', 1000, 2000, 3000, 9000, 10000, '192.0.2.7:443',
-		'Postrider/1.0', 'v1,abc=', 'the endpoint answered 503', $5, $6, true)`,
+		3, 'v1,abc=', 'the endpoint answered 503', $5, $6, true)`,
 		att.Shard, att.N, dlv.N, ep.N, []byte("Content-Type: text/html\r\nX-Odd: \xff\x00\r\n"), []byte("\x00\xff<b>"))
 	got := o.attempts(dlv, 10, id.ID{})[0]
 	us := func(n int) *time.Duration { d := time.Duration(n) * time.Microsecond; return &d }

@@ -20,12 +20,12 @@ WITH picked AS MATERIALIZED (`
 	cancelTail = `
 ), gone AS (
     DELETE FROM deliveries d USING picked p WHERE d.shard = @shard AND d.id = p.id
-    RETURNING d.id, d.tenant_id, d.event_id, d.endpoint_id, d.attempts, d.last_outcome, d.last_status
+    RETURNING d.id, d.tenant_id, d.event_id, d.endpoint_id, d.attempts, d.last_outcome, d.last_status, d.group_id
 ), moved AS (
     INSERT INTO deliveries_finished (shard, id, tenant_id, event_id, endpoint_id, state, attempts, reason, last_outcome,
-        last_status, finished_at)
+        last_status, finished_at, group_id)
     SELECT @shard, g.id, g.tenant_id, g.event_id, g.endpoint_id, 'cancelled', g.attempts, @reason, g.last_outcome,
-        g.last_status, @now
+        g.last_status, @now, g.group_id
     FROM gone g
     RETURNING id
 )`
@@ -67,13 +67,14 @@ func (k *Desk) Cancel(ctx context.Context, dlv id.ID, reason Reason) (Delivery, 
 	return Delivery{}, fault.New(fault.Conflict, "the delivery is changing just now: try again")
 }
 
-// Index deliveries_by_event; in the order of ids, so that two cancellations do not lock each other out.
+// The event names its deliveries: index deliveries_pkey; in the order of ids, so that two cancellations do not lock each other out.
 const cancelEventSQL = cancelHead + `
     SELECT d.id FROM deliveries d
-    WHERE d.shard = @shard AND d.event_id = @event AND d.state IN ('scheduled', 'pending') ORDER BY d.id FOR UPDATE` +
+    WHERE d.shard = @shard AND d.id = ANY (` + ofEvent + `) AND d.state IN ('scheduled', 'pending')
+    ORDER BY d.id FOR UPDATE` +
 	cancelTail + `, marked AS (
     UPDATE deliveries d SET cancel_reason = @reason
-    WHERE d.shard = @shard AND d.event_id = @event AND d.state = 'in_flight'
+    WHERE d.shard = @shard AND d.id = ANY (` + ofEvent + `) AND d.state = 'in_flight'
     RETURNING d.id
 )
 SELECT (SELECT count(*) FROM moved), (SELECT count(*) FROM marked)`
@@ -93,21 +94,24 @@ func (k *Desk) CancelEvent(ctx context.Context, evt id.ID) (cancelled, inFlight 
 // cancelBatch is how many deliveries one statement cancels: little enough that it is done in some ten milliseconds.
 const cancelBatch = 1000
 
-// Index deliveries_due; endpoints_pkey, once. Rows that somebody else has locked are passed over: they are being claimed,
+// Index deliveries_due, the endpoint's part; endpoints_pkey, once. Rows that somebody else has locked are passed over: they are being claimed,
 // or cancelled by another process that had the same idea. What is missed so, the next sweep finds. The endpoint is asked
 // again with each thousand: one that its owner has revived in the meantime keeps what is left.
 const cancelUnfinishedSQL = cancelHead + `
     SELECT d.id FROM deliveries d
-    WHERE d.shard = @shard AND d.endpoint_id = @endpoint AND d.state IN ('scheduled', 'pending')
+    WHERE d.shard::integer = @shard AND d.endpoint_id = @endpoint AND d.state IN ('scheduled', 'pending')
         AND (SELECT e.status = 'dead' OR e.deleted_at IS NOT NULL FROM endpoints e
             WHERE e.shard = @shard AND e.id = @endpoint)
-    ORDER BY d.next_retry_at LIMIT @limit FOR UPDATE OF d SKIP LOCKED` + cancelTail + `
+    ORDER BY d.lane, d.next_retry_at LIMIT @limit FOR UPDATE OF d SKIP LOCKED` + cancelTail + `
 SELECT count(*) FROM moved`
 
-// Index deliveries_leased: what is in flight in the bucket, which delivery.max_in_flight bounds.
+// Index deliveries_due, the endpoint's part: what is in flight stays where it was due.
 const markInFlightSQL = `
+WITH flying AS MATERIALIZED (
+    SELECT d.id FROM deliveries d
+    WHERE d.shard::integer = @shard AND d.endpoint_id = @endpoint AND d.state = 'in_flight' ORDER BY d.id FOR UPDATE)
 UPDATE deliveries d SET cancel_reason = @reason
-WHERE d.shard = @shard AND d.endpoint_id = @endpoint AND d.state = 'in_flight'
+WHERE d.shard = @shard AND d.id = ANY (ARRAY(SELECT flying.id FROM flying))
     AND (SELECT e.status = 'dead' OR e.deleted_at IS NOT NULL FROM endpoints e
         WHERE e.shard = @shard AND e.id = @endpoint)`
 
@@ -141,7 +145,7 @@ func (k *Desk) CancelUnfinished(ctx context.Context, endpoint id.ID, reason Reas
 const waitingSQL = `
 SELECT e.id FROM unnest(@endpoints::bigint[]) AS e(id)
 WHERE EXISTS (SELECT FROM deliveries d
-    WHERE d.shard = @shard AND d.endpoint_id = e.id AND d.state IN ('scheduled', 'pending'))
+    WHERE d.shard::integer = @shard AND d.endpoint_id = e.id AND d.state IN ('scheduled', 'pending'))
 ORDER BY e.id`
 
 // Waiting says which of these endpoints, of one bucket, have deliveries that CancelUnfinished would cancel.

@@ -101,13 +101,6 @@ func (s *search) windows(now time.Time) *window {
 	return w
 }
 
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
-}
-
 func (w *window) more() bool { return w.to >= w.end && w.from <= w.to }
 
 // next moves the window back after it has given so many, with so many still missing, to a size that should have them.

@@ -14,11 +14,12 @@ import (
 
 // retrySQL makes a delivery due at once with its schedule afresh, if nobody has it in flight, its endpoint takes
 // deliveries or will again, and its payload is still kept: a waiting one where it is, a finished one by moving it back
-// (its attempts keep counting). One statement decides, so two retries, a claim or a cancellation at the same moment
+// (its attempts keep counting). It goes where first attempts go, ahead of retries, or to its place in its group. One statement decides, so two retries, a claim or a cancellation at the same moment
 // cannot both have it. Indexes deliveries_pkey, deliveries_finished_pkey, endpoints_pkey, events_pkey.
 const retrySQL = `
 WITH waiting AS (
-    UPDATE deliveries d SET state = 'pending', next_retry_at = @now, failures = 0, rescues = 0
+    UPDATE deliveries d SET state = 'pending', next_retry_at = @now, failures = 0, rescues = 0,
+        lane = CASE WHEN d.group_id IS NULL THEN @first::smallint ELSE @ordered::smallint END
     WHERE d.shard = @shard AND d.id = @id AND d.state IN ('scheduled', 'pending')
         AND EXISTS (SELECT FROM endpoints e WHERE e.shard = @shard AND e.id = d.endpoint_id AND e.status <> 'dead'
             AND e.deleted_at IS NULL)
@@ -30,12 +31,12 @@ WITH waiting AS (
         AND EXISTS (SELECT FROM endpoints e WHERE e.shard = @shard AND e.id = d.endpoint_id AND e.status <> 'dead'
             AND e.deleted_at IS NULL)
         AND EXISTS (SELECT FROM events ev WHERE ev.shard = @shard AND ev.id = d.event_id)
-    RETURNING d.id, d.tenant_id, d.event_id, d.endpoint_id, d.attempts, d.last_outcome, d.last_status
+    RETURNING d.id, d.tenant_id, d.event_id, d.endpoint_id, d.attempts, d.last_outcome, d.last_status, d.group_id
 ), back AS (
     INSERT INTO deliveries (shard, id, tenant_id, event_id, endpoint_id, state, attempts, next_retry_at, last_outcome,
-        last_status)
+        last_status, group_id, lane)
     SELECT @shard, t.id, t.tenant_id, t.event_id, t.endpoint_id, 'pending', t.attempts, @now, t.last_outcome,
-        t.last_status
+        t.last_status, t.group_id, CASE WHEN t.group_id IS NULL THEN @first::smallint ELSE @ordered::smallint END
     FROM taken t
     RETURNING id
 )
@@ -52,7 +53,7 @@ func (k *Desk) Retry(ctx context.Context, dlv id.ID) (Delivery, error) {
 	for range actTries {
 		var done int
 		err := k.deps.DB.QueryRow(ctx, retrySQL, pgx.StrictNamedArgs{
-			"shard": dlv.Shard, "id": dlv.N, "now": k.deps.Now(),
+			"shard": dlv.Shard, "id": dlv.N, "now": k.deps.Now(), "first": laneFirst, "ordered": laneOrdered,
 		}).Scan(&done)
 		if err != nil {
 			return Delivery{}, pg.Fault(fmt.Errorf("retry a delivery: %w", err))

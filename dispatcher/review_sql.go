@@ -30,7 +30,7 @@ func (s *search) sql(now time.Time) (string, pgx.StrictNamedArgs) {
 	if s.wants(finishedStates...) {
 		buckets := "unnest(@shards::smallint[]) AS b(shard)"
 		if s.Tenant != nil && s.Endpoint == nil && s.Event == nil && s.delivery == nil {
-			buckets, conditions = tenantsEndpoints, conditions+" AND d.endpoint_id = b.endpoint_id"
+			buckets, conditions = tenantsEndpoints, conditions+" AND d.shard::integer = b.shard AND d.endpoint_id = b.endpoint_id"
 		}
 		halves = append(halves, "(SELECT "+finishedColumns+" FROM "+buckets+
 			" CROSS JOIN LATERAL (SELECT d.* FROM deliveries_finished d"+joins+pageStart+conditions+s.finishedStates(args)+pageEnd+")")
@@ -49,6 +49,9 @@ const (
 	// deliveries_finished_by_endpoint: a small tenant does not pay for a large one in the same bucket.
 	tenantsEndpoints = `(SELECT t.shard, t.id AS endpoint_id FROM endpoints t
     WHERE t.shard = ANY (@shards::smallint[]) AND t.tenant_id = @tenant) AS b`
+
+	// ofEvent is the ids of an event's deliveries, which it names itself.
+	ofEvent = `(SELECT e.delivery_ids FROM events e WHERE e.shard = @shard AND e.id = @event)::bigint[]`
 
 	joinEvents = ` LEFT JOIN events ev ON ev.shard = b.shard AND ev.id = d.event_id`
 	// The halves need the endpoint only for what they filter by; what is shown of it comes after the limit.
@@ -69,10 +72,11 @@ func (s *search) common(args pgx.StrictNamedArgs) (conditions, joins string) {
 		add(" AND d.tenant_id = @tenant", "tenant", s.Tenant.N)
 	}
 	if s.Endpoint != nil { // deliveries_finished_by_endpoint
-		add(" AND d.endpoint_id = @endpoint", "endpoint", s.Endpoint.N)
+		add(" AND d.shard::integer = b.shard AND d.endpoint_id = @endpoint", "endpoint", s.Endpoint.N)
 	}
-	if s.Event != nil { // deliveries_by_event, deliveries_finished_by_event
-		add(" AND d.event_id = @event", "event", s.Event.N)
+	if s.Event != nil { // the primary keys; an event lies in one bucket, which place has found
+		add(" AND d.id = ANY ("+ofEvent+")", "event", s.Event.N)
+		args["shard"] = s.Event.Shard
 	}
 	if s.delivery != nil { // the primary keys
 		add(" AND d.id = @delivery", "delivery", s.delivery.N)
@@ -121,7 +125,7 @@ func (s *search) unfinishedStates() string {
 	var some []string
 	for _, st := range s.States {
 		switch st {
-		case InFlight: // deliveries_leased, if it is asked for alone
+		case InFlight:
 			some = append(some, "d.state = 'in_flight'")
 		case Held:
 			some = append(some, "(d.state IN ('scheduled', 'pending') AND ep.status = 'disabled')")

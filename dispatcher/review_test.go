@@ -77,8 +77,8 @@ func (o *office) endpoint(ten id.ID, status, uid string) id.ID {
 func (o *office) event(ten id.ID, uid, kind, payload string) id.ID {
 	o.Helper()
 	evt := o.ids.In(ten.Shard)
-	o.exec(`INSERT INTO events (shard, id, tenant_id, uid, type, content_type, payload, fan_out)
-		VALUES ($1, $2, $3, nullif($4, ''), $5, 'application/json', $6, 1)`, evt.Shard, evt.N, ten.N, uid, kind, []byte(payload))
+	o.exec(`INSERT INTO events (shard, id, tenant_id, uid, type, content_type, payload, delivery_ids)
+		VALUES ($1, $2, $3, nullif($4, ''), $5, 'application/json', $6, '{}')`, evt.Shard, evt.N, ten.N, uid, kind, []byte(payload))
 	return evt
 }
 
@@ -103,6 +103,7 @@ func (o *office) delivery(r row) id.ID {
 	if r.evt.IsZero() {
 		r.evt = o.event(r.ten, "", "order.paid", "{}")
 	}
+	o.exec(`UPDATE events SET delivery_ids = delivery_ids || $3::bigint WHERE shard = $1 AND id = $2`, r.evt.Shard, r.evt.N, r.n)
 	switch r.state {
 	case "scheduled", "pending", "in_flight":
 		o.exec(`INSERT INTO deliveries (shard, id, tenant_id, event_id, endpoint_id, state, attempts, failures, next_retry_at,

@@ -4,10 +4,13 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/postrider/postrider/internal/id"
 )
 
 const (
 	pollEvery       = time.Second            // how soon the truth is looked at when no hint comes
+	lookRest        = 10                     // a look at all of it takes no more than one in so many of the time
 	retryAfterFault = 500 * time.Millisecond // how long a claim waits after the database failed one
 	claimLimit      = 500                    // deliveries a claim takes at most; more gained nothing
 )
@@ -24,7 +27,9 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	recording.Go(func() { d.runRecorder(recorder) })
 
 	var loops sync.WaitGroup
+	go d.runCarriers(work) // to the end of what they carry
 	loops.Go(func() { d.runRescue(ctx) })
+	loops.Go(func() { d.runLook(ctx) })
 	loops.Go(func() { d.runClaim(ctx, work) })
 	loops.Wait()
 
@@ -45,134 +50,159 @@ func (d *Dispatcher) drain(interrupt func()) {
 	d.senders.Wait()
 }
 
-// runClaim is the loop around claimOnce: again at once while there is more, else when somebody wakes it, when the next
-// delivery it knows of comes due, or when it is time to look at the truth.
-func (d *Dispatcher) runClaim(ctx, work context.Context) {
-	poll := time.NewTicker(pollEvery)
-	defer poll.Stop()
+// runLook looks for what is due, in all buckets each second and in those that somebody hints at, and has the claim loop know.
+// It is apart from that loop: with a backlog that some long transaction keeps from being vacuumed, a look can take longer
+// than many claims.
+func (d *Dispatcher) runLook(ctx context.Context) {
 	look := allShards
-	for ctx.Err() == nil {
-		n, err := d.claimOnce(ctx, work, look)
-		wait := pollEvery
-		switch {
-		case err != nil && ctx.Err() == nil:
-			d.log.Error().Err(err).Msg("claim.failed")
-			look = allShards
-			sleep(ctx, retryAfterFault)
-			continue
-		case n > 0:
-			wait = 0
-		default:
-			if next := d.lanes.next(d.deps.Now()); !next.IsZero() {
-				wait = min(wait, next.Sub(d.deps.Now()))
-			}
+	for next := time.Now(); ; {
+		begun := time.Now()
+		if err := d.discover(ctx, look); err != nil && ctx.Err() == nil {
+			d.log.Error().Err(err).Msg("discover.failed")
 		}
-		look = d.await(ctx, poll.C, wait)
+		took := time.Since(begun)
+		d.nudge()
+		if len(look) == id.Buckets {
+			next = begun.Add(max(pollEvery, lookRest*took))
+		}
+		if !sleep(ctx, min(took, pollEvery)) { // no more than half of the time is spent on hints
+			return
+		}
+		timer := time.NewTimer(time.Until(next))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+			look = allShards
+		case <-d.woken.signal:
+			timer.Stop()
+			look = d.woken.take()
+		}
 	}
 }
 
-// await waits for the next reason to claim, and gives the buckets to look through first.
-func (d *Dispatcher) await(ctx context.Context, poll <-chan time.Time, wait time.Duration) []int16 {
-	if wait <= 0 {
-		select {
-		case <-poll:
-			d.targets.sweep()
-			return allShards
-		default:
-			return d.woken.take()
+// runClaim is the loop around round: again at once while there is more, else when something has become known or a slot
+// free, or when the next delivery it knows of comes due.
+func (d *Dispatcher) runClaim(ctx, work context.Context) {
+	sweep := time.NewTicker(pollEvery)
+	defer sweep.Stop()
+	for ctx.Err() == nil {
+		more, err := d.claimRound(ctx, work)
+		if err != nil && ctx.Err() == nil {
+			d.log.Error().Err(err).Msg("claim.failed")
+			sleep(ctx, retryAfterFault)
+			continue
 		}
+		wait := pollEvery
+		if more {
+			wait = 0
+		} else if next := d.roads.next(d.deps.Now()); !next.IsZero() {
+			wait = min(wait, next.Sub(d.deps.Now()))
+		}
+		d.await(ctx, sweep.C, wait)
 	}
+}
+
+func (d *Dispatcher) claimRound(ctx, work context.Context) (more bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, dbPatience)
+	defer cancel()
+	_, more, err = d.round(ctx, work)
+	return more, err
+}
+
+// await waits for the next reason to claim.
+func (d *Dispatcher) await(ctx context.Context, sweep <-chan time.Time, wait time.Duration) {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
-	case <-ctx.Done():
-	case <-d.woken.signal:
-	case <-timer.C:
-	case <-poll:
+	case <-sweep:
 		d.targets.sweep()
-		return allShards
+		d.roads.sweep(d.deps.Now())
+		return
+	default:
 	}
-	return d.woken.take()
+	select {
+	case <-ctx.Done():
+	case <-d.news:
+	case <-timer.C:
+	}
+}
+
+// nudge has the claim loop look again: something has become due, or a slot free.
+func (d *Dispatcher) nudge() {
+	select {
+	case d.news <- struct{}{}:
+	default:
+	}
 }
 
 // dbPatience bounds each round trip of the loops. A connection that was lost without a word would otherwise stop them until
 // TCP gives up on it, a quarter of an hour later.
 const dbPatience = 20 * time.Second
 
-// claimOnce looks through the given buckets, claims what may be claimed now and sends it on its way. It gives how many: 0
-// only if no endpoint that may be sent to has anything due, as far as this process knows.
-func (d *Dispatcher) claimOnce(ctx, work context.Context, look []int16) (int, error) {
-	ctx, cancel := context.WithTimeout(ctx, dbPatience)
-	defer cancel()
-	if len(look) > 0 {
-		if err := d.discover(ctx, look); err != nil {
-			return 0, err
+// round claims for the endpoints whose turn it is, and sends what it gets on its way. more says that there were any: those
+// that were asked may have more, or, if they had nothing after all, which is known now, there may be others.
+func (d *Dispatcher) round(ctx, work context.Context) (n int, more bool, err error) {
+	free := d.cfg.MaxInFlight - int(d.inFlight.Load())
+	plan, err := d.plan(ctx, min(free, claimLimit), free)
+	if err != nil || len(plan.wishes)+len(plan.ordered) == 0 {
+		return 0, false, err // with no slot free, a record will nudge the loop
+	}
+	// Not ctx: a stop must not lose sight of what has just been leased.
+	if n, err = d.claimAndHand(work, plan, plan.wishes, d.claim); err == nil && len(plan.ordered) > 0 {
+		var heads int
+		heads, err = d.claimAndHand(work, plan, plan.ordered, d.claimOrdered)
+		n += heads
+	}
+	for endpoint, turn := range plan.probes { // nothing was to be had for it after all
+		if err := d.deps.Store.GiveBackProbe(ctx, endpoint, turn); err != nil {
+			d.log.Warn().Err(err).Msg("probe.failed") // the turn ends by itself
 		}
 	}
-	for {
-		n, asked, err := d.round(ctx, work)
-		if n > 0 || !asked || err != nil {
-			return n, err
-		}
-		// Those that were asked had nothing after all, which is known now. There may be others.
+	if err != nil && n > 0 {
+		d.log.Error().Err(err).Msg("claim.failed")
+		err = nil
 	}
+	return n, true, err
 }
 
-// round claims for the endpoints whose turn it is. asked says that there were any.
-func (d *Dispatcher) round(ctx, work context.Context) (n int, asked bool, err error) {
-	room := d.acquire(claimLimit)
-	if room == 0 {
-		return 0, false, nil // a record will nudge the loop
-	}
-	wishes, known, err := d.wishes(ctx, room)
-	if err != nil || len(wishes) == 0 {
-		d.release(room)
-		return 0, false, err
-	}
+// claimAndHand claims some of what a round asks for and hands it to the carriers.
+func (d *Dispatcher) claimAndHand(
+	work context.Context, plan round, wishes map[int16][]wish, claim func(context.Context, map[int16][]wish) ([]claimed, error),
+) (int, error) {
 	now, begun := d.deps.Now(), time.Now()
-	got, err := d.claim(work, wishes) // not ctx: a stop must not lose sight of what it has just leased
-	if err != nil {
-		d.release(room)
-		return 0, true, err
+	got, err := claim(work, wishes)
+	if err != nil && len(got) == 0 {
+		return 0, err
 	}
-	d.lanes.claimed(now, wishes, got)
-	d.release(room - len(got))
+	d.roads.claimed(now, wishes, got)
+	d.inFlight.Add(int64(len(got)))
 	d.deps.Metrics.InFlight(len(got))
-	for _, c := range got {
+	if err := d.takeSlots(work, plan, got, now); err != nil {
+		d.log.Warn().Err(err).Msg("slots.failed") // they go out at once, and the next ones in their time
+	}
+	for i := range got {
+		c := got[i]
 		c.leaseEnds = begun.Add(d.cfg.Lease)
-		d.senders.Add(1)
-		go func() {
-			defer d.senders.Done()
-			d.deliver(work, c, known[c.endpoint()], begun)
-		}()
-	}
-	return len(got), true, nil
-}
-
-// acquire takes as many of d.slots as are free, at most limit.
-func (d *Dispatcher) acquire(limit int) int {
-	for n := limit; n > 0; n /= 2 {
-		if d.slots.TryAcquire(int64(n)) {
-			return n
+		if _, probes := plan.probes[c.endpoint()]; probes {
+			c.probe = true
+			delete(plan.probes, c.endpoint())
 		}
+		d.hand(work, errand{c, plan.targets[c.endpoint()], begun})
 	}
-	return 0
-}
-
-func (d *Dispatcher) release(n int) {
-	if n > 0 {
-		d.slots.Release(int64(n))
-	}
+	return len(got), err
 }
 
 func (d *Dispatcher) runRescue(ctx context.Context) {
 	for {
+		begun := time.Now()
 		if n, err := d.rescue(ctx); err != nil && ctx.Err() == nil {
 			d.log.Error().Err(err).Msg("rescue.failed")
 		} else if n > 0 {
 			d.log.Warn().Int("attempts", n).Msg("rescue.found")
 		}
-		if !sleep(ctx, rescueEvery) {
+		if !sleep(ctx, max(rescueEvery, rescueRest*time.Since(begun))) {
 			return
 		}
 	}

@@ -49,7 +49,7 @@ func (d *Dispatcher) send(ctx context.Context, url string, headers []signer.Head
 		a.err = err
 		return a
 	}
-	resp, err := d.deps.Doer.Do(req) //nolint:bodyclose // readExcerpt closes it
+	resp, err := d.deps.Doer.Do(req)
 	if err != nil {
 		a.err = errors.Join(err, ctx.Err()) // a broken connection is a time-out if the time was up
 	} else {
@@ -69,8 +69,11 @@ func newRequest(ctx context.Context, url string, headers []signer.Header, body [
 	if err != nil {
 		return nil, errUnsendable
 	}
-	for _, h := range headers {
-		req.Header[h.Name] = []string{h.Value} // the spelling stays as it is given
+	req.Header = make(http.Header, len(headers))
+	values := make([]string, len(headers)) // one piece of memory for all
+	for i, h := range headers {
+		values[i] = h.Value
+		req.Header[h.Name] = values[i : i+1 : i+1] // the spelling stays as it is given
 	}
 	return req, nil
 }

@@ -1,126 +1,134 @@
 package dispatcher
 
-import (
-	"context"
-	"time"
-
-	"github.com/postrider/postrider/internal/id"
-	"github.com/postrider/postrider/subscriptions"
+const (
+	// leastShare is how many deliveries an endpoint is given in a round if it has them and the slots: with many endpoints a
+	// round then serves some of them, neighbours in few buckets, instead of all of them a little, in a statement for each
+	// bucket. The next round begins behind them, milliseconds later.
+	leastShare = 16
+	// tenantShare bounds how many slots one tenant has: so many times what is free. Alone it can have all but a ninth of
+	// them, two have eight seventeenths each, and whoever comes new finds some free. (Dynamic thresholds, as switches
+	// share their buffers: Choudhury and Hahne, 1998.)
+	tenantShare = 8
+	// retryPart is the part of a share that is kept for retries while first attempts wait too, and, from the other side,
+	// the part of all slots that retries never take: one in so many.
+	retryPart = 4
 )
 
-// wishes shares room out among the endpoints whose turn has come, that have a slot free and that may be sent to. What is
-// due to others is forgotten here, and cancelled for closed ones. It looks at endpoints until there are as many as room.
-func (d *Dispatcher) wishes(ctx context.Context, room int) (map[int16][]wish, map[id.ID]subscriptions.Target, error) {
-	due := d.lanes.due(d.deps.Now())
-	known := map[id.ID]subscriptions.Target{}
-	var open []dueLane
-	for len(due) > 0 && len(open) < room {
-		window := due[:min(len(due), room)]
-		due = due[len(window):]
-		fresh, err := d.targets.fresh(ctx, endpointsOf(window))
-		if err != nil {
-			return nil, nil, err
-		}
-		for _, l := range window {
-			target, there := fresh[l.endpoint]
-			if d.mayReceive(l.endpoint, target, there) && l.inFlight < d.cap(target) && !d.sick(l.endpoint.Shard) {
-				known[l.endpoint] = target
-				open = append(open, l)
+// sharing hands out the slots of one round.
+type sharing struct {
+	room, free int
+	retryRoom  int           // how many retries may be put on their way
+	tenants    map[int64]int // in flight, with what is given in this round
+	given      []given
+}
+
+// given is what one endpoint gets of a round.
+type given struct {
+	road   dueRoad
+	tenant int64
+	got    int
+	rest   int // what it could have beside that
+	probe  bool
+}
+
+// onlyRetries reports whether all that is due there are retries.
+func (r dueRoad) onlyRetries() bool { return !r.due[laneFirst] && !r.due[laneOrdered] }
+
+func newSharing(r *roads, room, free, most int) *sharing {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := &sharing{room: room, free: free, retryRoom: max(most-most/retryPart, 1) - r.retries, tenants: map[int64]int{}}
+	for tenant, n := range r.tenants {
+		s.tenants[tenant] = n
+	}
+	return s
+}
+
+// give lets an endpoint that may have so many slots have its share of them; or the one for a probe.
+func (s *sharing) give(r dueRoad, tenant int64, slots int, probe bool) {
+	n := s.take(r, tenant, min(slots, leastShare, r.likely))
+	if n > 0 {
+		s.given = append(s.given, given{road: r, tenant: tenant, got: n, rest: slots - n, probe: probe})
+	}
+}
+
+// could says how many of n slots an endpoint may take: at least one if its tenant is under its bound by any.
+func (s *sharing) could(r dueRoad, tenant int64, n int) int {
+	under := tenantShare*s.free - s.tenants[tenant]
+	n = min(n, s.room, (under+tenantShare)/(tenantShare+1)) // each one taken brings the bound down by tenantShare
+	if r.onlyRetries() {
+		n = min(n, s.retryRoom)
+	}
+	return max(n, 0)
+}
+
+func (s *sharing) take(r dueRoad, tenant int64, n int) int {
+	n = s.could(r, tenant, n)
+	s.room, s.free, s.tenants[tenant] = s.room-n, s.free-n, s.tenants[tenant]+n
+	if r.onlyRetries() {
+		s.retryRoom -= n
+	}
+	return n
+}
+
+// giveRest hands out what is left when every endpoint has had its share.
+func (s *sharing) giveRest() {
+	for i := range s.given {
+		g := &s.given[i]
+		n := s.take(g.road, g.tenant, g.rest)
+		g.got, g.rest = g.got+n, g.rest-n
+	}
+}
+
+// wishes spells out what was given, lane by lane.
+func (s *sharing) wishes(r *roads) (plain, ordered map[int16][]wish) {
+	plain, ordered = map[int16][]wish{}, map[int16][]wish{}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, g := range s.given {
+		known := r.to(g.road.endpoint)
+		shard := known.endpoint.Shard
+		for in, slots := range s.lanes(g, known) {
+			if slots <= 0 {
+				continue
+			}
+			hint := &known.lanes[in]
+			w := wish{endpoint: known.endpoint.N, lane: lane(in), slots: slots, from: hint.from, group: hint.group}
+			if w.lane == laneOrdered {
+				ordered[shard] = append(ordered[shard], w)
+			} else {
+				plain[shard] = append(plain[shard], w)
 			}
 		}
+		r.turn = known.endpoint
 	}
-	open = open[:min(len(open), room)]
-	wishes := map[int16][]wish{}
-	for i, l := range open {
-		slots := min(max(room/(len(open)-i), leastShare), d.cap(known[l.endpoint])-l.inFlight, room)
-		if slots == 0 {
-			break
-		}
-		wishes[l.endpoint.Shard] = append(wishes[l.endpoint.Shard], wish{l.endpoint.N, slots})
-		room -= slots
-		d.lanes.ended(l.endpoint)
-	}
-	return wishes, known, nil
+	return plain, ordered
 }
 
-// leastShare is how many deliveries an endpoint is given in a round if it has them and the slots: with many endpoints a
-// round then serves some of them, neighbours in few buckets, instead of all of them a little, in a statement for each bucket.
-// The next round begins behind them, milliseconds later.
-const leastShare = 16
-
-func endpointsOf(lanes []dueLane) []id.ID {
-	out := make([]id.ID, len(lanes))
-	for i, l := range lanes {
-		out[i] = l.endpoint
+// lanes divides an endpoint's slots among its lanes: first attempts and groups go ahead of retries, which are sure of a
+// part of them all the same.
+func (s *sharing) lanes(g given, known *road) [laneCount]int {
+	var out [laneCount]int
+	due, left := g.road.due, g.got
+	if g.road.onlyRetries() || g.probe && due[laneRetry] {
+		// Of those alone, take has seen to retryRoom. A retry is the better probe: it costs no delivery its first attempt.
+		out[laneRetry] = left
+		return out
+	}
+	known.turns++ // with few slots what comes second gets its part of them once in a while instead of never
+	if due[laneRetry] {
+		out[laneRetry] = max(min((left+known.turns%retryPart)/retryPart, s.retryRoom), 0)
+		s.retryRoom -= out[laneRetry]
+		left -= out[laneRetry]
+	}
+	switch {
+	case due[laneFirst] && due[laneOrdered]:
+		out[laneOrdered] = (left + known.turns%2) / 2
+		out[laneFirst] = left - out[laneOrdered]
+	case due[laneOrdered]:
+		out[laneOrdered] = left
+	case due[laneFirst]:
+		out[laneFirst] = left
 	}
 	return out
-}
-
-// cap is how many deliveries of an endpoint may be in flight from this process.
-func (d *Dispatcher) cap(t subscriptions.Target) int {
-	if t.MaxInFlight > 0 {
-		return t.MaxInFlight
-	}
-	return d.cfg.MaxInFlightPerEndpoint
-}
-
-// mayReceive reports whether an endpoint may be sent to now. A disabled one's deliveries are held: they stay where they
-// are. A dead or deleted one's are cancelled. One whose secrets we cannot open waits for whoever set our keys.
-func (d *Dispatcher) mayReceive(endpoint id.ID, target subscriptions.Target, there bool) bool {
-	switch {
-	case !there:
-	case target.Deleted:
-		d.cancelAll(endpoint, ReasonEndpointDeleted)
-	case target.Status == subscriptions.Dead:
-		d.cancelAll(endpoint, ReasonEndpointDead)
-	case target.Status != subscriptions.Enabled:
-	case target.Err != nil:
-		d.complain(endpoint, target.Err)
-	default:
-		return true
-	}
-	d.lanes.forget(endpoint)
-	return false
-}
-
-// complainEvery bounds how often the log says of an endpoint that nothing can be sent to it for our own fault.
-const complainEvery = time.Minute
-
-func (d *Dispatcher) complain(endpoint id.ID, why error) {
-	now := time.Now()
-	if last, said := d.complained.Load(endpoint); said {
-		if at, ok := last.(time.Time); ok && now.Sub(at) < complainEvery {
-			return
-		}
-	}
-	d.complained.Store(endpoint, now)
-	d.log.Error().Err(why).Str("endpoint", id.Endpoint.Format(endpoint)).Msg("endpoint.unreadable")
-}
-
-// sickFor is how long a bucket is left alone that the database refuses to work in, for a row that it cannot read, say: it
-// must not hold up the others.
-const sickFor = 10 * time.Second
-
-func (d *Dispatcher) sick(shard int16) bool {
-	return time.Now().Before(d.sickUntil[shard])
-}
-
-func (d *Dispatcher) sicken(shard int16, why error) {
-	d.sickUntil[shard] = time.Now().Add(sickFor)
-	d.log.Error().Err(why).Int16("bucket", shard).Msg("bucket.left_alone")
-}
-
-// cancelAll cancels, beside the loop, what a closed endpoint still has waiting.
-func (d *Dispatcher) cancelAll(endpoint id.ID, why Reason) {
-	if _, already := d.closing.LoadOrStore(endpoint, true); already {
-		return
-	}
-	d.tasks.Go(func() {
-		defer d.closing.Delete(endpoint)
-		ctx, cancel := context.WithTimeout(d.beside, time.Minute)
-		defer cancel()
-		if _, err := d.deps.Desk.CancelUnfinished(ctx, endpoint, why); err != nil && d.beside.Err() == nil {
-			d.log.Error().Err(err).Str("endpoint", id.Endpoint.Format(endpoint)).Msg("deliveries.cancel_failed")
-		}
-	})
 }

@@ -16,27 +16,25 @@ const targetsMaxAge = time.Second
 type targets struct {
 	load func(context.Context, []id.ID) (map[id.ID]subscriptions.Target, error)
 
-	mu        sync.Mutex
-	known     map[id.ID]knownTarget
-	forgotten int // how often something was forgotten: a read that it happened during may have seen what was before
+	mu    sync.Mutex
+	known map[id.ID]knownTarget
 }
 
 type knownTarget struct {
-	target subscriptions.Target
-	read   time.Time // by this process's monotonic clock, taken before the read
+	target *subscriptions.Target // nil: forgotten at read, so that a read that began before may have seen what was before
+	read   time.Time             // by this process's monotonic clock, taken before the read
 }
 
-// fresh gives the endpoints as they were at most a second ago, reading those it does not know so. One that is not in the
-// answer does not exist.
-func (t *targets) fresh(ctx context.Context, endpoints []id.ID) (map[id.ID]subscriptions.Target, error) {
+// fresh gives the endpoints, in the order asked, as they were at most a second ago, reading those it does not know so. One
+// that does not exist is nil. What it gives is shared: nobody may change it.
+func (t *targets) fresh(ctx context.Context, endpoints []id.ID) ([]*subscriptions.Target, error) {
 	now := time.Now()
-	out := make(map[id.ID]subscriptions.Target, len(endpoints))
+	out := make([]*subscriptions.Target, len(endpoints))
 	var missing []id.ID
 	t.mu.Lock()
-	forgotten := t.forgotten
-	for _, endpoint := range endpoints {
-		if known, ok := t.known[endpoint]; ok && now.Sub(known.read) < targetsMaxAge {
-			out[endpoint] = known.target
+	for i, endpoint := range endpoints {
+		if known, ok := t.known[endpoint]; ok && known.target != nil && now.Sub(known.read) < targetsMaxAge {
+			out[i] = known.target
 		} else {
 			missing = append(missing, endpoint)
 		}
@@ -51,10 +49,14 @@ func (t *targets) fresh(ctx context.Context, endpoints []id.ID) (map[id.ID]subsc
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for endpoint, target := range loaded {
-		out[endpoint] = target
-		if t.forgotten == forgotten {
-			t.known[endpoint] = knownTarget{target, now}
+	for i, endpoint := range endpoints {
+		target, there := loaded[endpoint]
+		if !there {
+			continue
+		}
+		out[i] = &target
+		if known := t.known[endpoint]; known.target != nil || known.read.Before(now) {
+			t.known[endpoint] = knownTarget{&target, now}
 		}
 	}
 	return out, nil
@@ -63,8 +65,7 @@ func (t *targets) fresh(ctx context.Context, endpoints []id.ID) (map[id.ID]subsc
 // forget makes the next look read the endpoint again: it has just been changed from here.
 func (t *targets) forget(endpoint id.ID) {
 	t.mu.Lock()
-	t.forgotten++
-	delete(t.known, endpoint)
+	t.known[endpoint] = knownTarget{read: time.Now()}
 	t.mu.Unlock()
 }
 

@@ -12,11 +12,12 @@ import (
 
 var (
 	errNoEvent = errors.New("the event is not there any more")
+	errNoSlot  = errors.New("the endpoint's rate limit leaves no slot yet")
 	errClosed  = errors.New("nothing may be sent to the endpoint any more")
 )
 
 // putBack returns a delivery that cannot be sent just now: the database is away, memory for its payload did not come free
-// in time, its endpoint was closed meanwhile, or we are stopping. The claim costs it nothing; only if the payload is gone
+// in time, its endpoint's rate limit leaves no slot yet, its endpoint was closed meanwhile, or we are stopping. The claim costs it nothing; only if the payload is gone
 // can it never be sent.
 func (d *Dispatcher) putBack(ctx context.Context, r result, err error) result {
 	if fault.Is(err, fault.NotFound) {

@@ -32,11 +32,6 @@ func (w wakes) add(shards ...int16) {
 		w.shards[s] = true
 	}
 	w.mu.Unlock()
-	w.nudge()
-}
-
-// nudge has the loop look again, with nothing new to discover.
-func (w wakes) nudge() {
 	select {
 	case w.signal <- struct{}{}:
 	default:
@@ -57,10 +52,21 @@ func (w wakes) take() []int16 {
 // Wake hints that a bucket has deliveries that are due. It never blocks.
 func (d *Dispatcher) Wake(shard int16) { d.woken.add(shard) }
 
+// Accepted hints that deliveries have come into being, whose commit is over: what is known of them need not be looked for.
+// It never blocks.
+func (d *Dispatcher) Accepted(news []NewDelivery) {
+	for i := range news {
+		n := &news[i]
+		d.roads.note(id.ID{Shard: n.Shard, N: n.Endpoint}, laneOf(n.Group, 0), n.DueAt)
+	}
+	d.nudge()
+}
+
 // Forget has what is claimed from now on sent to the endpoint as it is now: it was changed in this process. What another
 // process changes shows within a second.
 func (d *Dispatcher) Forget(endpoint id.ID) {
 	d.targets.forget(endpoint)
+	d.roads.reopen(endpoint)
 	d.woken.add(endpoint.Shard)
 }
 
@@ -117,6 +123,19 @@ func NewNotifier(db pg.Querier) *Notifier { return &Notifier{db: db, woken: newW
 
 // Wake hints that a bucket has deliveries that are due. It never blocks.
 func (n *Notifier) Wake(shard int16) { n.woken.add(shard) }
+
+// Accepted hints that deliveries have come into being. It never blocks. Those for later need no hint.
+func (n *Notifier) Accepted(news []NewDelivery) {
+	var due []int16
+	for i := range news {
+		if d := &news[i]; !d.Scheduled {
+			due = append(due, d.Shard)
+		}
+	}
+	if len(due) > 0 {
+		n.woken.add(due...)
+	}
+}
 
 // Run sends hints until ctx ends. One that cannot be sent is dropped: the poll is the truth.
 func (n *Notifier) Run(ctx context.Context) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -102,14 +103,20 @@ func (w *world) endpoint() id.ID {
 // enqueue makes an event with a payload and one delivery of it that is due now.
 func (w *world) enqueue(endpoint id.ID, payload string) id.ID {
 	w.Helper()
+	return w.enqueueIn(0, endpoint, payload)
+}
+
+// enqueueIn does so for a delivery of a group.
+func (w *world) enqueueIn(group int64, endpoint id.ID, payload string) id.ID {
+	w.Helper()
 	event, delivery := w.ids.Next(), w.ids.In(endpoint.Shard)
 	err := pg.InTx(w.Context(), w.db, func(tx pgx.Tx) error {
 		b := &pgx.Batch{}
-		b.Queue(`INSERT INTO events (shard, id, tenant_id, type, content_type, payload, fan_out)
-			VALUES ($1, $2, $3, 'order.paid', 'application/json', $4, 1)`,
-			endpoint.Shard, event, w.tenant.ID.N, []byte(payload))
-		QueueNew(b, endpoint.Shard, []NewDelivery{{
-			ID: delivery.N, Tenant: w.tenant.ID.N, Event: event, Endpoint: endpoint.N, DueAt: w.clock(),
+		b.Queue(`INSERT INTO events (shard, id, tenant_id, type, content_type, payload, delivery_ids)
+			VALUES ($1, $2, $3, 'order.paid', 'application/json', $4, ARRAY[$5::bigint])`,
+			endpoint.Shard, event, w.tenant.ID.N, []byte(payload), delivery.N)
+		QueueNew(b, []NewDelivery{{
+			Shard: endpoint.Shard, ID: delivery.N, Tenant: w.tenant.ID.N, Event: event, Endpoint: endpoint.N, DueAt: w.clock(), Group: group,
 		}})
 		return tx.SendBatch(w.Context(), b).Close()
 	})
@@ -117,6 +124,22 @@ func (w *world) enqueue(endpoint id.ID, payload string) id.ID {
 		w.Fatal(err)
 	}
 	return delivery
+}
+
+// claimOnce looks through the given buckets, claims what may be claimed now and sends it on its way. It gives how many: 0
+// only if no endpoint that may be sent to has anything due, as far as this process knows.
+func (d *Dispatcher) claimOnce(ctx, work context.Context, look []int16) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, dbPatience)
+	defer cancel()
+	if err := d.discover(ctx, look); err != nil {
+		return 0, err
+	}
+	for {
+		n, more, err := d.round(ctx, work)
+		if n > 0 || !more || err != nil {
+			return n, err
+		}
+	}
 }
 
 // round has d claim once and records everything that came of it, and gives how many were claimed.
@@ -174,6 +197,12 @@ func reply(status int, header http.Header, body string) (*http.Response, error) 
 		header = http.Header{}
 	}
 	return &http.Response{StatusCode: status, Header: header, Body: io.NopCloser(bytes.NewBufferString(body))}, nil
+}
+
+// posted is the delivery that a request says it is of. The header is spelt as it is sent, which http.Header would not.
+func posted(r *http.Request) string {
+	name := "postrider-delivery-id"
+	return strings.Join(r.Header[name], ",")
 }
 
 func always(status int) doer {

@@ -35,10 +35,13 @@ var (
 		"shard": id.Bucket(1), "id": 2, "tenant_id": 1, "url": "https://example.com", "description": "",
 		"event_types": []string{}, "header_names": []string{}, "scheme": "standard", "signature_header": "", "metadata": row{},
 		"status": "enabled", "status_changed_at": at, "consecutive_failures": 0, "version": 1, "created_at": at, "updated_at": at,
+		"ordering": "none",
 	}
-	waiting = row{
+	closedPace = row{"shard": id.Bucket(1), "endpoint_id": 2, "breaker": "closed", "trips": 0}
+	openPace   = closedPace.with(row{"breaker": "open", "trips": 1, "breaker_until": at, "breaker_changed_at": at})
+	waiting    = row{
 		"shard": 0, "id": 1, "tenant_id": 1, "event_id": 1, "endpoint_id": 1, "state": "pending", "attempts": 0, "failures": 0,
-		"rescues": 0, "next_retry_at": at,
+		"rescues": 0, "next_retry_at": at, "lane": 0,
 	}
 	scheduled = waiting.with(row{"state": "scheduled"})
 	inFlight  = waiting.with(row{"state": "in_flight", "attempts": 1, "lease_owner": 7, "leased_until": at})
@@ -99,6 +102,12 @@ func TestImpossibleRowsAreRefused(t *testing.T) {
 		{"deliveries", waiting.with(row{"attempts": 1 << 31}), outOfBounds},
 		{"deliveries", waiting.with(row{"next_retry_at": nil}), notNull},
 		{"deliveries", waiting.with(row{"last_outcome": "fine"}), noValue},
+		{"deliveries", waiting.with(row{"lane": 1}), ""},
+		{"deliveries", waiting.with(row{"lane": 2, "group_id": 7}), ""},
+		{"deliveries", waiting.with(row{"lane": 2}), "deliveries_lane"},
+		{"deliveries", waiting.with(row{"group_id": 7}), "deliveries_lane"},
+		{"deliveries", waiting.with(row{"lane": 3}), "deliveries_lane_check"},
+		{"deliveries", waiting.with(row{"lane": nil}), notNull},
 
 		{"deliveries_finished", succeeded, ""},
 		{"deliveries_finished", failed, ""},
@@ -136,6 +145,26 @@ func TestImpossibleRowsAreRefused(t *testing.T) {
 		{"endpoints", endpointRow.with(row{"uid": "a/b"}), "endpoints_uid_check"},
 		{"endpoints", endpointRow.with(row{"tenant_id": 5}), "endpoints_shard_tenant_id_fkey"},
 		{"endpoints", endpointRow.with(row{"status": "paused"}), noValue},
+		{"endpoints", endpointRow.with(row{"rate_limit": 100, "rate_per_ms": 1000, "ordering": "group"}), ""},
+		{"endpoints", endpointRow.with(row{"rate_limit": 100}), "endpoints_rate_limit"},
+		{"endpoints", endpointRow.with(row{"rate_per_ms": 1000}), "endpoints_rate_limit"},
+		{"endpoints", endpointRow.with(row{"rate_limit": 0, "rate_per_ms": 1000}), "endpoints_rate_limit_check"},
+		{"endpoints", endpointRow.with(row{"rate_limit": 1, "rate_per_ms": 0}), "endpoints_rate_per_ms_check"},
+		{"endpoints", endpointRow.with(row{"ordering": "fifo"}), noValue},
+		{"endpoints", endpointRow.with(row{"ordering": nil}), notNull},
+
+		{"endpoint_pace", closedPace, ""},
+		{"endpoint_pace", closedPace.with(row{"paused_until": at, "next_slot_at": at, "breaker_changed_at": at}), ""},
+		{"endpoint_pace", openPace, ""},
+		{"endpoint_pace", openPace.with(row{"breaker": "half_open", "trips": 7}), ""},
+		{"endpoint_pace", closedPace.with(row{"trips": 1}), "endpoint_pace_trips"},
+		{"endpoint_pace", openPace.with(row{"trips": 0}), "endpoint_pace_trips"},
+		{"endpoint_pace", closedPace.with(row{"breaker_until": at}), "endpoint_pace_until"},
+		{"endpoint_pace", openPace.with(row{"breaker_until": nil}), "endpoint_pace_until"},
+		{"endpoint_pace", openPace.with(row{"breaker": "half_open", "breaker_until": nil}), "endpoint_pace_until"},
+		{"endpoint_pace", openPace.with(row{"breaker_changed_at": nil}), "endpoint_pace_since"},
+		{"endpoint_pace", closedPace.with(row{"endpoint_id": 5}), "endpoint_pace_shard_endpoint_id_fkey"},
+		{"endpoint_pace", closedPace.with(row{"breaker": "ajar"}), noValue},
 
 		{"alerts", openAlert, ""},
 		{"alerts", openAlert.with(row{"state": "acknowledged", "acknowledged_at": at, "acknowledged_by": "me"}), ""},
@@ -173,7 +202,7 @@ func refusal(t *testing.T, pool *pgxpool.Pool, table string, r row) string {
 			t.Fatal(err)
 		}
 	}
-	if table == "alerts" {
+	if table == "alerts" || table == "endpoint_pace" {
 		if err := insert(t, tx, "endpoints", endpointRow); err != nil {
 			t.Fatal(err)
 		}

@@ -34,8 +34,10 @@ type Endpoint struct {
 	Scheme       signer.Scheme
 	// SignatureHeader is the owner's choice for the scheme stripe; "" is the scheme's own (signer.SignatureHeader).
 	SignatureHeader string
-	PublicKey       string          // of the scheme standard-ed25519; "" otherwise
-	MaxInFlight     *int            // nil: the default
+	PublicKey       string     // of the scheme standard-ed25519; "" otherwise
+	MaxInFlight     *int       // nil: the default
+	RateLimit       *RateLimit // nil: none
+	Ordering        Ordering
 	Timeout         *time.Duration  // nil: the default
 	RetrySchedule   []time.Duration // nil: the default
 	Metadata        map[string]any  // never nil; numbers are json.Number
@@ -46,7 +48,8 @@ type Endpoint struct {
 	ConsecutiveFailures int
 	FailingSince        *time.Time // the first failed attempt after the last success
 	LastError           *string    // of the last failed attempt; nil after a success
-	Version             int        // counts every change by people, and every change of the status
+	Pace                Pace
+	Version             int // counts every change by people, and every change of the status
 	CreatedAt           time.Time
 	UpdatedAt           time.Time  // when Version was counted up last
 	DeletedAt           *time.Time // only EndpointByID and DeleteEndpoint give deleted ones

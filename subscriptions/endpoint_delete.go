@@ -28,6 +28,9 @@ UPDATE endpoints
 		if _, err := tx.Exec(ctx, query, pgx.StrictNamedArgs{"shard": e.ID.Shard, "id": e.ID.N, "now": now}); err != nil {
 			return fmt.Errorf("delete an endpoint: %w", err)
 		}
+		if err := deletePace(ctx, tx, e.ID.Shard, e.ID.N); err != nil {
+			return err
+		}
 		return deleteSecrets(ctx, tx, e.ID)
 	})
 	if err != nil {

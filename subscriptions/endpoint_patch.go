@@ -19,6 +19,8 @@ type NewEndpoint struct {
 	SignatureHeader string
 	Secret          string // "": one is made
 	MaxInFlight     *int
+	RateLimit       *RateLimit // nil: none
+	Ordering        Ordering   // "": OrderingNone
 	Timeout         *time.Duration
 	RetrySchedule   []time.Duration
 	Metadata        map[string]any
@@ -36,6 +38,8 @@ type EndpointPatch struct {
 	SignatureHeader Optional[string]
 	Secret          Optional[string] // only along with another Scheme: RotateSecret is for the rest
 	MaxInFlight     Optional[int]
+	RateLimit       Optional[RateLimit]
+	Ordering        Optional[Ordering]
 	Timeout         Optional[time.Duration]
 	RetrySchedule   Optional[[]time.Duration]
 	Metadata        Optional[map[string]any]
@@ -47,6 +51,9 @@ func (n NewEndpoint) patch() EndpointPatch {
 	if n.Scheme == "" {
 		n.Scheme = signer.Standard
 	}
+	if n.Ordering == "" {
+		n.Ordering = OrderingNone
+	}
 	p := EndpointPatch{
 		UID:             givenIf(n.UID),
 		URL:             given(n.URL),
@@ -56,6 +63,8 @@ func (n NewEndpoint) patch() EndpointPatch {
 		Scheme:          given(n.Scheme),
 		SignatureHeader: given(n.SignatureHeader),
 		MaxInFlight:     givenIf(n.MaxInFlight),
+		RateLimit:       givenIf(n.RateLimit),
+		Ordering:        given(n.Ordering),
 		Timeout:         givenIf(n.Timeout),
 		RetrySchedule:   given(n.RetrySchedule),
 		Metadata:        given(n.Metadata),
@@ -77,6 +86,8 @@ func (r rules) apply(e *Endpoint, p EndpointPatch, now time.Time) (signer.Secret
 	set(&faults, "/event_types", p.EventTypes, &e.EventTypes, nil, checkEventTypes)
 	secret := applySignature(&faults, e, p)
 	setOrNil(&faults, "/max_in_flight", p.MaxInFlight, &e.MaxInFlight, checkInFlight)
+	setOrNil(&faults, "/rate_limit", p.RateLimit, &e.RateLimit, checkRateLimit)
+	set(&faults, "/ordering", p.Ordering, &e.Ordering, OrderingNone, checkOrdering)
 	setOrNil(&faults, "/timeout", p.Timeout, &e.Timeout, r.timeout)
 	set(&faults, "/retry_schedule", p.RetrySchedule, &e.RetrySchedule, nil, checkSchedule)
 	set(&faults, "/metadata", p.Metadata, &e.Metadata, nil, checkMetadata)

@@ -12,7 +12,8 @@ import (
 	"github.com/postrider/postrider/signer"
 )
 
-// endpointRow is a row of endpoints, and for the scheme standard-ed25519 its current secret, whose public half is shown.
+// endpointRow is a row of endpoints with its pace, and for the scheme standard-ed25519 its current secret, whose public
+// half is shown.
 type endpointRow struct {
 	Shard                int16
 	ID, TenantID         int64
@@ -25,6 +26,9 @@ type endpointRow struct {
 	Scheme               string
 	SignatureHeader      string
 	MaxInFlight          *int
+	RateLimit            *int
+	RatePerMS            *int64
+	Ordering             string
 	TimeoutMS            *int64
 	RetryScheduleMS      []int64
 	Metadata             []byte
@@ -39,19 +43,25 @@ type endpointRow struct {
 	DeletedAt            *time.Time
 	SecretKeyID          *string
 	SecretSealed         []byte
+	Breaker              string
+	BreakerUntil         *time.Time
+	BreakerChangedAt     *time.Time
+	PausedUntil          *time.Time
 }
 
 // selectEndpoint reads endpointRows; a WHERE on e follows it. The secret is found by the unique index
-// endpoint_secrets_current_key.
+// endpoint_secrets_current_key, the pace by its primary key.
 const selectEndpoint = `
 SELECT e.shard, e.id, e.tenant_id, e.uid, e.url, e.description, e.event_types, e.header_names, e.headers_sealed,
-       e.headers_key_id, e.scheme, e.signature_header, e.max_in_flight, e.timeout_ms, e.retry_schedule_ms, e.metadata,
-       e.status::text, e.status_reason, e.status_changed_at, e.consecutive_failures, e.failing_since, e.last_error,
-       e.version, e.created_at, e.updated_at, e.deleted_at,
-       k.key_id AS secret_key_id, k.sealed AS secret_sealed
+       e.headers_key_id, e.scheme, e.signature_header, e.max_in_flight, e.rate_limit, e.rate_per_ms, e.ordering::text,
+       e.timeout_ms, e.retry_schedule_ms, e.metadata, e.status::text, e.status_reason, e.status_changed_at,
+       e.consecutive_failures, e.failing_since, e.last_error, e.version, e.created_at, e.updated_at, e.deleted_at,
+       k.key_id AS secret_key_id, k.sealed AS secret_sealed,
+       coalesce(p.breaker, 'closed')::text AS breaker, p.breaker_until, p.breaker_changed_at, p.paused_until
   FROM endpoints e
   LEFT JOIN endpoint_secrets k
-    ON k.shard = @shard AND k.endpoint_id = e.id AND k.expires_at IS NULL AND e.scheme = 'standard-ed25519'`
+    ON k.shard = @shard AND k.endpoint_id = e.id AND k.expires_at IS NULL AND e.scheme = 'standard-ed25519'
+  LEFT JOIN endpoint_pace p ON p.shard = @shard AND p.endpoint_id = e.id`
 
 func (r endpointRow) id() id.ID { return id.ID{Shard: r.Shard, N: r.ID} }
 
@@ -64,9 +74,10 @@ func (s *Store) endpoint(r endpointRow) (Endpoint, error) {
 	e := Endpoint{
 		ID: r.id(), TenantID: id.ID{Shard: r.Shard, N: r.TenantID}, UID: r.UID, URL: r.URL, Description: r.Description,
 		EventTypes: r.EventTypes, Scheme: signer.Scheme(r.Scheme), SignatureHeader: r.SignatureHeader,
-		MaxInFlight: r.MaxInFlight, Timeout: fromMillisecond(r.TimeoutMS), RetrySchedule: fromMilliseconds(r.RetryScheduleMS),
+		MaxInFlight: r.MaxInFlight, RateLimit: rateLimit(r.RateLimit, r.RatePerMS), Ordering: Ordering(r.Ordering),
+		Timeout: fromMillisecond(r.TimeoutMS), RetrySchedule: fromMilliseconds(r.RetryScheduleMS),
 		Metadata: metadata, Status: Status(r.Status), StatusReason: r.StatusReason, StatusChangedAt: r.StatusChangedAt.UTC(),
-		ConsecutiveFailures: r.ConsecutiveFailures, FailingSince: utc(r.FailingSince), LastError: r.LastError,
+		ConsecutiveFailures: r.ConsecutiveFailures, FailingSince: utc(r.FailingSince), LastError: r.LastError, Pace: s.pace(r),
 		Version: r.Version, CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(), DeletedAt: utc(r.DeletedAt),
 	}
 	if e.Headers, err = s.openHeaders(e.ID, r.HeadersKeyID, r.HeadersSealed); err != nil {
@@ -85,6 +96,18 @@ func (s *Store) endpoint(r endpointRow) (Endpoint, error) {
 	return e, nil
 }
 
+// pace gives what is shown of an endpoint's pace. A pause that has passed is none.
+func (s *Store) pace(r endpointRow) Pace {
+	p := Pace{
+		Breaker: Breaker(r.Breaker), Since: utc(r.BreakerChangedAt), NextProbeAt: utc(r.BreakerUntil),
+		PausedUntil: utc(r.PausedUntil),
+	}
+	if p.PausedUntil != nil && !p.PausedUntil.After(s.now()) {
+		p.PausedUntil = nil
+	}
+	return p
+}
+
 // settings gives the columns an owner may set, for an INSERT or UPDATE that adds the rest. The sealed headers are not
 // among them: they change only with the headers.
 func (e Endpoint) settings() (pgx.StrictNamedArgs, error) {
@@ -92,10 +115,12 @@ func (e Endpoint) settings() (pgx.StrictNamedArgs, error) {
 	if err != nil {
 		return nil, err
 	}
+	limit, perMS := e.RateLimit.columns()
 	return pgx.StrictNamedArgs{
 		"shard": e.ID.Shard, "id": e.ID.N, "uid": e.UID, "url": e.URL, "description": e.Description,
 		"event_types": e.EventTypes, "header_names": headerNames(e.Headers), "scheme": string(e.Scheme),
-		"signature_header": e.SignatureHeader, "max_in_flight": e.MaxInFlight, "timeout_ms": toMillisecond(e.Timeout),
+		"signature_header": e.SignatureHeader, "max_in_flight": e.MaxInFlight, "rate_limit": limit,
+		"rate_per_ms": perMS, "ordering": string(e.Ordering), "timeout_ms": toMillisecond(e.Timeout),
 		"retry_schedule_ms": toMilliseconds(e.RetrySchedule), "metadata": string(metadata), "status": string(e.Status),
 		"status_reason": e.StatusReason, "status_changed_at": e.StatusChangedAt, "version": e.Version,
 		"updated_at": e.UpdatedAt,

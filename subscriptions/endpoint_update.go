@@ -15,6 +15,9 @@ import (
 // UpdateEndpoint changes what the patch gives. ifMatch is the header If-Match, "" if there was none; an older version
 // in it is precondition_failed. A patch that changes nothing leaves the version as it is.
 //
+// What the endpoint's pace says of how it was goes with the change: another URL and status enabled (also of an endpoint
+// that is enabled) close the breaker and end a pause, another rate limit frees the slots that were taken under the old one.
+//
 // A change of the scheme ends a rotation's overlap, since an old secret is one of the old scheme. It keeps the current
 // secret if that is one under the new scheme too; if not, or if either scheme is standard-ed25519 (whose private key no
 // receiver has), the secret that came along takes its place, or else a new one. What took its place is Minted in the
@@ -38,18 +41,18 @@ func (s *Store) UpdateEndpoint(ctx context.Context, t Tenant, ref, ifMatch strin
 		if err := before.checkMatch(ifMatch); err != nil {
 			return err
 		}
-		if reflect.DeepEqual(before, e) {
-			return nil
-		}
-		e.Version, e.UpdatedAt = before.Version+1, now
-		if err := s.updateEndpoint(ctx, tx, before, e, r); err != nil {
-			return err
-		}
 		var minted signer.Secret
-		if e.Scheme != before.Scheme {
-			if minted, err = s.changeScheme(ctx, tx, before.Scheme, e, secret, now); err != nil {
+		stale := p.outdates(before, e)
+		if !reflect.DeepEqual(before, e) {
+			e.Version, e.UpdatedAt = before.Version+1, now
+			if minted, err = s.change(ctx, tx, before, e, r, secret); err != nil {
 				return err
 			}
+		} else if stale == (outdated{}) {
+			return nil
+		}
+		if err := clearPace(ctx, tx, e.ID, stale, now); err != nil {
+			return err
 		}
 		e, err = s.readBack(ctx, tx, e.ID)
 		e.Minted = minted
@@ -60,6 +63,19 @@ func (s *Store) UpdateEndpoint(ctx context.Context, t Tenant, ref, ifMatch strin
 	}
 	s.changed(e.ID)
 	return e, nil
+}
+
+// change writes e over before, which was read of the locked row r, and gives the secret if that is another one than before.
+func (s *Store) change(
+	ctx context.Context, tx pgx.Tx, before, e Endpoint, r endpointRow, secret signer.Secret,
+) (signer.Secret, error) {
+	if err := s.updateEndpoint(ctx, tx, before, e, r); err != nil {
+		return signer.Secret{}, err
+	}
+	if e.Scheme == before.Scheme {
+		return signer.Secret{}, nil
+	}
+	return s.changeScheme(ctx, tx, before.Scheme, e, secret, e.UpdatedAt)
 }
 
 // changeScheme settles which secret signs under e's new scheme, and gives it if it is another one than before.
@@ -97,7 +113,8 @@ func (s *Store) updateEndpoint(ctx context.Context, tx pgx.Tx, before, e Endpoin
 UPDATE endpoints
    SET uid = @uid, url = @url, description = @description, event_types = @event_types, header_names = @header_names,
        headers_sealed = @headers_sealed, headers_key_id = @headers_key_id, scheme = @scheme,
-       signature_header = @signature_header, max_in_flight = @max_in_flight, timeout_ms = @timeout_ms,
+       signature_header = @signature_header, max_in_flight = @max_in_flight, rate_limit = @rate_limit,
+       rate_per_ms = @rate_per_ms, ordering = @ordering, timeout_ms = @timeout_ms,
        retry_schedule_ms = @retry_schedule_ms, metadata = @metadata, status = @status, status_reason = @status_reason,
        status_changed_at = @status_changed_at, consecutive_failures = @failures, failing_since = @failing_since,
        last_error = @last_error, version = @version, updated_at = @updated_at

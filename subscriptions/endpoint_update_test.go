@@ -22,6 +22,7 @@ func TestPatchKeepsClearsAndReplaces(t *testing.T) {
 		n.UID, n.Description, n.EventTypes, n.Headers = ptr("u"), "d", []string{"a.*"}, headers("X-A", "1")
 		n.MaxInFlight, n.Timeout, n.RetrySchedule = ptr(3), ptr(time.Second), []time.Duration{time.Minute}
 		n.Metadata = map[string]any{"a": "b", "c": "d"}
+		n.RateLimit, n.Ordering = &subscriptions.RateLimit{Limit: 100, Per: time.Second}, subscriptions.OrderingGroup
 	})
 	patch := func(p subscriptions.EndpointPatch) subscriptions.Endpoint {
 		t.Helper()
@@ -37,6 +38,7 @@ func TestPatchKeepsClearsAndReplaces(t *testing.T) {
 		Headers: put(headers("X-A", "1")), Scheme: put(signer.Standard), SignatureHeader: put(""), MaxInFlight: put(3),
 		Timeout: put(time.Second), RetrySchedule: put([]time.Duration{time.Minute}),
 		Metadata: put(map[string]any{"a": "b", "c": "d"}), Status: ptr(subscriptions.Enabled),
+		RateLimit: put(subscriptions.RateLimit{Limit: 100, Per: time.Second}), Ordering: put(subscriptions.OrderingGroup),
 	}
 	for name, p := range map[string]subscriptions.EndpointPatch{"nothing": {}, "what it is": same} {
 		if got := patch(p); !reflect.DeepEqual(got, made) {
@@ -52,10 +54,11 @@ func TestPatchKeepsClearsAndReplaces(t *testing.T) {
 	got = patch(subscriptions.EndpointPatch{
 		UID: null[string](), Description: null[string](), EventTypes: null[[]string](), Headers: null[[]signer.Header](),
 		MaxInFlight: null[int](), Timeout: null[time.Duration](), RetrySchedule: null[[]time.Duration](),
-		Metadata: null[map[string]any](),
+		Metadata: null[map[string]any](), RateLimit: null[subscriptions.RateLimit](), Ordering: null[subscriptions.Ordering](),
 	})
 	if got.UID != nil || got.Description != "" || len(got.EventTypes)+len(got.Headers)+len(got.Metadata) != 0 ||
-		got.MaxInFlight != nil || got.Timeout != nil || got.RetrySchedule != nil || got.Version != 3 || got.URL != made.URL {
+		got.MaxInFlight != nil || got.Timeout != nil || got.RetrySchedule != nil || got.RateLimit != nil ||
+		got.Ordering != subscriptions.OrderingNone || got.Version != 3 || got.URL != made.URL {
 		t.Errorf("nulls leave %+v", got)
 	}
 	_, err := w.UpdateEndpoint(t.Context(), tenant, ref(made), "", subscriptions.EndpointPatch{URL: null[string]()})

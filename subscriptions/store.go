@@ -1,10 +1,10 @@
 // Package subscriptions keeps who wants to be told what: tenants, their endpoints, the secrets that sign for them, and
-// which event type an endpoint wants. It is the one writer of the tables tenants, endpoints, endpoint_versions and
-// endpoint_secrets.
+// which event type an endpoint wants. It is the one writer of the tables tenants, endpoints, endpoint_versions,
+// endpoint_secrets and endpoint_pace.
 //
 // Matching (match.go) and the rules of what an endpoint may be (validate*.go) are pure. The rest is one act per file,
-// its SQL beside it. Two doors are for others' transactions: Candidates for whoever accepts events, QueueHealth for
-// whoever records attempts.
+// its SQL beside it. Three doors are for others' transactions: QueueCandidates for whoever accepts events, QueueHealth and
+// QueuePace for whoever records attempts.
 //
 // It sends nothing, decides nothing about a delivery, and does not touch the deliveries of an endpoint that is disabled,
 // dead or deleted: whoever owns those reads the status here. It does not check that a URL's host leads to an allowed
@@ -48,7 +48,8 @@ type Store struct {
 	box   *seal.Box
 	rules rules
 
-	changed func(id.ID)
+	changed  func(id.ID)
+	unsealed unsealedCache
 }
 
 // New makes a Store. It does not touch the database.

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/postrider/postrider/internal/id"
 	"github.com/postrider/postrider/signer"
 	"github.com/postrider/postrider/subscriptions"
@@ -18,7 +20,11 @@ func TestATargetIsWhatAnAttemptNeeds(t *testing.T) {
 	e, secret := w.endpoint(tenant, func(n *subscriptions.NewEndpoint) {
 		n.Scheme, n.SignatureHeader, n.Headers = signer.Stripe, "X-Sig", headers("X-A", "1", "Authorization", "Bearer x")
 		n.MaxInFlight, n.Timeout, n.RetrySchedule = ptr(3), ptr(2*time.Second), []time.Duration{time.Second, time.Minute}
+		n.RateLimit = &subscriptions.RateLimit{Limit: 3, Per: time.Second}
 	})
+	until := w.clock.now().Add(time.Minute)
+	w.exec(`INSERT INTO endpoint_pace VALUES ($1, $2, 'half_open', 3, $3, $3, $4, $5)`, e.ID.Shard, e.ID.N, until,
+		until.Add(time.Second), until.Add(2*time.Second))
 	w.exec(`UPDATE endpoints SET status = 'disabled', status_reason = 'x', consecutive_failures = 2, failing_since = $1, version = 9
 		WHERE id = $2`, w.clock.now(), e.ID.N)
 	got := w.target(e)
@@ -31,14 +37,17 @@ func TestATargetIsWhatAnAttemptNeeds(t *testing.T) {
 		Endpoint: e.ID, Tenant: tenant.ID, URL: e.URL, Headers: headers("Authorization", "Bearer x", "X-A", "1"),
 		Scheme: signer.Stripe, SignatureHeader: "X-Sig", MaxInFlight: 3, Timeout: 2 * time.Second,
 		RetrySchedule: []time.Duration{time.Second, time.Minute}, Status: subscriptions.Disabled, Version: 9,
-		FailingSince: ptr(w.clock.now()),
+		FailingSince: ptr(w.clock.now()), RateLimit: subscriptions.RateLimit{Limit: 3, Per: time.Second},
+		Breaker: subscriptions.BreakerHalfOpen, Trips: 3, BreakerUntil: until, PausedUntil: until.Add(time.Second),
+		NextSlotAt: until.Add(2 * time.Second),
 	}
 	if !reflect.DeepEqual(any(got), any(want)) {
 		t.Errorf("the target is\n%+v, want\n%+v", got, want)
 	}
 	plain, _ := w.endpoint(tenant, nil)
 	got = w.target(plain)
-	if got.MaxInFlight != 0 || got.Timeout != 0 || got.RetrySchedule != nil || len(got.Headers) != 0 || got.FailingSince != nil {
+	if got.RateLimit != (subscriptions.RateLimit{}) || got.Breaker != subscriptions.BreakerClosed || got.Trips != 0 ||
+		!got.BreakerUntil.IsZero() || !got.PausedUntil.IsZero() || !got.NextSlotAt.IsZero() || got.MaxInFlight != 0 || got.Timeout != 0 || got.RetrySchedule != nil || len(got.Headers) != 0 || got.FailingSince != nil {
 		t.Errorf("the defaults are %+v", got)
 	}
 }
@@ -157,24 +166,39 @@ func TestCandidatesAndClosed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	tenant := w.tenant()
-	a, _ := w.endpoint(tenant, func(n *subscriptions.NewEndpoint) { n.UID, n.EventTypes = ptr("a"), []string{"x.*"} })
+	a, _ := w.endpoint(tenant, func(n *subscriptions.NewEndpoint) {
+		n.UID, n.EventTypes, n.Ordering = ptr("a"), []string{"x.*"}, "group"
+	})
 	gone, _ := w.endpoint(tenant, nil)
 	b, _ := w.endpoint(tenant, func(n *subscriptions.NewEndpoint) { n.Disabled = true })
 	dead, _ := w.endpoint(tenant, nil)
-	w.endpoint(w.tenant(), nil)
+	far := w.tenant()
+	away, _ := w.endpoint(far, nil)
 	must(w.DeleteEndpoint(t.Context(), tenant, ref(gone)))(t)
 	w.exec(`UPDATE endpoints SET status = 'dead', status_reason = 'gone' WHERE id = $1`, dead.ID.N)
-	got := must(subscriptions.Candidates(t.Context(), w.pool, tenant.ID.Shard, tenant.ID.N))(t)
+	other, shard := w.tenantIn(tenant.ID.Shard), tenant.ID.Shard
+	nobody := id.ID{Shard: shard, N: 5}
+	theirs, _ := w.endpoint(other, nil)
+	all := w.candidates(far.ID, other.ID, tenant.ID, nobody)
 	want := []subscriptions.Candidate{
-		{Endpoint: a.ID.N, UID: ptr("a"), EventTypes: []string{"x.*"}, Status: subscriptions.Enabled},
+		{Endpoint: a.ID.N, UID: ptr("a"), EventTypes: []string{"x.*"}, Status: subscriptions.Enabled, Ordered: true},
 		{Endpoint: b.ID.N, EventTypes: []string{}, Status: subscriptions.Disabled},
 		{Endpoint: dead.ID.N, EventTypes: []string{}, Status: subscriptions.Dead},
 	}
-	if !reflect.DeepEqual(got, want) {
+	if got := all[tenant.ID]; !reflect.DeepEqual(got, want) {
 		t.Errorf("the candidates are %+v, want %+v", got, want)
 	}
-	if got := must(subscriptions.Candidates(t.Context(), w.pool, tenant.ID.Shard, 5))(t); len(got) != 0 {
-		t.Errorf("nobody has %v", got)
+	if none, told := all[nobody]; len(all) != 4 || !told || len(none) != 0 || len(all[other.ID]) != 1 ||
+		all[other.ID][0].Endpoint != theirs.ID.N || len(all[far.ID]) != 1 || all[far.ID][0].Endpoint != away.ID.N {
+		t.Errorf("all candidates are %+v", all)
+	}
+	elsewhere := id.ID{Shard: (shard + 1) % id.Buckets, N: tenant.ID.N}
+	if got := w.candidates(elsewhere); len(got[elsewhere]) != 0 {
+		t.Errorf("in another bucket it has %v", got)
+	}
+	none := &pgx.Batch{}
+	if subscriptions.QueueCandidates(none, nil, nil); none.Len() != 0 {
+		t.Error("no tenants queue a statement")
 	}
 	if got := must(w.ClosedEndpoints(t.Context(), tenant.ID.Shard))(t); !reflect.DeepEqual(got, []id.ID{gone.ID, dead.ID}) {
 		t.Errorf("closed are %v", got)

@@ -32,6 +32,9 @@ UPDATE tenants SET deleted_at = @now, updated_at = @now WHERE shard = @shard AND
 		if endpoints, err = deleteEndpointsOf(ctx, tx, t.ID, now); err != nil {
 			return err
 		}
+		if err := deletePace(ctx, tx, t.ID.Shard, numbers(endpoints)...); err != nil {
+			return err
+		}
 		return deleteSecretsOf(ctx, tx, endpoints)
 	})
 	if err != nil {
@@ -75,13 +78,17 @@ DELETE FROM endpoint_secrets WHERE shard = @shard AND endpoint_id = ANY (@endpoi
 	if len(endpoints) == 0 {
 		return nil
 	}
-	numbers := make([]int64, 0, len(endpoints))
-	for _, e := range endpoints {
-		numbers = append(numbers, e.N)
-	}
-	_, err := tx.Exec(ctx, query, pgx.StrictNamedArgs{"shard": endpoints[0].Shard, "endpoints": numbers})
+	_, err := tx.Exec(ctx, query, pgx.StrictNamedArgs{"shard": endpoints[0].Shard, "endpoints": numbers(endpoints)})
 	if err != nil {
 		return fmt.Errorf("delete a tenant's secrets: %w", err)
 	}
 	return nil
+}
+
+func numbers(endpoints []id.ID) []int64 {
+	out := make([]int64, 0, len(endpoints))
+	for _, e := range endpoints {
+		out = append(out, e.N)
+	}
+	return out
 }

@@ -30,6 +30,7 @@ func TestEndpointValues(t *testing.T) {
 		return out
 	}
 	type patch = subscriptions.EndpointPatch
+	type rate = subscriptions.RateLimit
 	for i, test := range []struct {
 		p  patch
 		at string // "" is taken
@@ -61,6 +62,18 @@ func TestEndpointValues(t *testing.T) {
 		{patch{MaxInFlight: put(1)}, ""},
 		{patch{MaxInFlight: put(0)}, "/max_in_flight"},
 		{patch{MaxInFlight: put(1025)}, "/max_in_flight"},
+		{patch{RateLimit: put(rate{1, time.Millisecond})}, ""},
+		{patch{RateLimit: put(rate{10_000, time.Second})}, ""},
+		{patch{RateLimit: put(rate{10_000, 24 * time.Hour})}, ""},
+		{patch{RateLimit: put(rate{0, time.Second})}, "/rate_limit/limit"},
+		{patch{RateLimit: put(rate{10_001, time.Hour})}, "/rate_limit/limit"},
+		{patch{RateLimit: put(rate{1, 0})}, "/rate_limit/per"},
+		{patch{RateLimit: put(rate{1, -time.Second})}, "/rate_limit/per"},
+		{patch{RateLimit: put(rate{1, 24*time.Hour + time.Millisecond})}, "/rate_limit/per"},
+		{patch{RateLimit: put(rate{1, time.Second + time.Microsecond})}, "/rate_limit/per"},
+		{patch{RateLimit: put(rate{10_000, 999 * time.Millisecond})}, "/rate_limit"}, // more than 10,000 a second
+		{patch{Ordering: put(subscriptions.OrderingGroup)}, ""},
+		{patch{Ordering: put(subscriptions.Ordering("Group"))}, "/ordering"},
 		{patch{Timeout: put(100 * time.Millisecond)}, ""},
 		{patch{Timeout: put(30 * time.Second)}, ""}, // half of the lease
 		{patch{Timeout: put(99 * time.Millisecond)}, "/timeout"},
@@ -96,7 +109,8 @@ func TestEndpointValues(t *testing.T) {
 
 // asNew makes a new endpoint of what a patch gives.
 func asNew(p subscriptions.EndpointPatch) subscriptions.NewEndpoint {
-	n := subscriptions.NewEndpoint{URL: "https://example.com", UID: p.UID.Value, MaxInFlight: p.MaxInFlight.Value, Timeout: p.Timeout.Value}
+	n := subscriptions.NewEndpoint{URL: "https://example.com", UID: p.UID.Value, MaxInFlight: p.MaxInFlight.Value, Timeout: p.Timeout.Value, RateLimit: p.RateLimit.Value}
+	fill(&n.Ordering, p.Ordering)
 	fill(&n.URL, p.URL)
 	fill(&n.Description, p.Description)
 	fill(&n.EventTypes, p.EventTypes)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.uber.org/goleak"
 
@@ -26,7 +27,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // world is a store on a database of its own, with a clock that only the test moves.
 type world struct {
 	*subscriptions.Store
-	t     *testing.T
+	t     testing.TB
 	pool  *pgxpool.Pool
 	clock *clock
 	ids   *id.Generator
@@ -55,7 +56,7 @@ var (
 	otherSealKey = bytes.Repeat([]byte{2}, seal.KeySize)
 )
 
-func newWorld(t *testing.T) *world {
+func newWorld(t testing.TB) *world {
 	t.Helper()
 	w := &world{t: t, pool: pgtest.Pool(t), clock: &clock{at: time.Date(2026, 11, 30, 9, 0, 0, 123456000, time.UTC)}}
 	w.ids = id.NewGenerator(1, w.clock.now)
@@ -66,13 +67,24 @@ func newWorld(t *testing.T) *world {
 // under gives a store over the same database that seals and opens with other keys.
 func (w *world) under(keys ...[]byte) *subscriptions.Store {
 	w.t.Helper()
+	return w.store(nil, keys...)
+}
+
+// hearing gives a store whose changes are told to changed.
+func (w *world) hearing(changed func(id.ID)) *subscriptions.Store {
+	w.t.Helper()
+	return w.store(changed, sealKey)
+}
+
+func (w *world) store(changed func(id.ID), keys ...[]byte) *subscriptions.Store {
+	w.t.Helper()
 	box, err := seal.New(keys)
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	return subscriptions.New(subscriptions.Deps{
 		DB: w.pool, IDs: w.ids, Now: w.clock.now, Box: box,
-		CheckURL: checkURL, MaxTimeout: 30 * time.Second,
+		CheckURL: checkURL, MaxTimeout: 30 * time.Second, Changed: changed,
 	})
 }
 
@@ -216,6 +228,23 @@ func (w *world) signing(tenant subscriptions.Tenant, e subscriptions.Endpoint) [
 		w.t.Errorf("shown are %v, but %v sign (%v)", shown, signs, target.Err)
 	}
 	return signs
+}
+
+// candidates asks for tenants, and sees to it that each is told of once.
+func (w *world) candidates(tenants ...id.ID) map[id.ID][]subscriptions.Candidate {
+	w.t.Helper()
+	out := map[id.ID][]subscriptions.Candidate{}
+	b := &pgx.Batch{}
+	subscriptions.QueueCandidates(b, tenants, func(tenant id.ID, c []subscriptions.Candidate) {
+		if _, twice := out[tenant]; twice {
+			w.t.Errorf("tenant %v is told of twice", tenant)
+		}
+		out[tenant] = c
+	})
+	if err := w.pool.SendBatch(w.t.Context(), b).Close(); err != nil {
+		w.t.Fatal(err)
+	}
+	return out
 }
 
 func (w *world) target(e subscriptions.Endpoint) subscriptions.Target {

@@ -18,6 +18,7 @@ import (
 // first.
 type database struct {
 	pool  *pgxpool.Pool
+	queue *pgxpool.Pool // for the dispatcher's queue; nil in a process without, or with few connections
 	clock *pg.Clock
 	node  *pg.Node      // nil before takeNode
 	ids   *id.Generator // likewise
@@ -40,6 +41,31 @@ func openDatabase(ctx context.Context, c config.Database) (*database, error) {
 		return nil, err
 	}
 	return db, nil
+}
+
+const (
+	// queueConns is how many of a process's connections are for the queue: one claims while another looks for what is due and
+	// a third records.
+	queueConns = 3
+	// sharedConns is how many connections a process has at least before the queue gets its own.
+	sharedConns = 4
+)
+
+// withoutQueue gives what is left of the connections for everything else, and how many are for the dispatcher's queue.
+func withoutQueue(c config.Database) (rest config.Database, queue int) {
+	if c.MaxConns < sharedConns+queueConns {
+		return c, 0
+	}
+	c.MaxConns -= queueConns
+	return c, queueConns
+}
+
+// openQueue connects for the dispatcher's queue.
+func (db *database) openQueue(ctx context.Context, url string, conns int) (err error) {
+	if conns > 0 {
+		db.queue, err = pg.OpenQueue(ctx, url, conns)
+	}
+	return err
 }
 
 func (db *database) prepare(ctx context.Context, c config.Database) error {
@@ -92,6 +118,9 @@ func (db *database) close() error {
 	}
 	closed := make(chan struct{})
 	go func() {
+		if db.queue != nil {
+			db.queue.Close()
+		}
 		db.pool.Close()
 		close(closed)
 	}()

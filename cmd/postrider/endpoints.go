@@ -31,6 +31,8 @@ type endpoint struct {
 		Secret    string  `json:"secret"`
 	} `json:"signature"`
 	MaxInFlight         *int       `json:"max_in_flight"`
+	RateLimit           *rateLimit `json:"rate_limit"`
+	Ordering            string     `json:"ordering"`
 	Timeout             *string    `json:"timeout"`
 	RetrySchedule       []string   `json:"retry_schedule"`
 	Status              string     `json:"status"`
@@ -39,7 +41,26 @@ type endpoint struct {
 	ConsecutiveFailures int        `json:"consecutive_failures"`
 	FailingSince        *time.Time `json:"failing_since"`
 	LastError           *string    `json:"last_error"`
-	CreatedAt           time.Time  `json:"created_at"`
+	Breaker             struct {
+		State       string     `json:"state"`
+		Since       *time.Time `json:"since"`
+		NextProbeAt *time.Time `json:"next_probe_at"`
+	} `json:"breaker"`
+	PausedUntil *time.Time `json:"paused_until"`
+	CreatedAt   time.Time  `json:"created_at"`
+}
+
+type rateLimit struct {
+	Limit int    `json:"limit"`
+	Per   string `json:"per"`
+}
+
+// String is the limit as --rate-limit takes it.
+func (l *rateLimit) String() string {
+	if l == nil {
+		return "none"
+	}
+	return strconv.Itoa(l.Limit) + "/" + l.Per
 }
 
 func newEndpoints(w world) *cobra.Command {
@@ -145,7 +166,11 @@ func (w world) showEndpoint(body json.RawMessage) error {
 	t.add("failures", strconv.Itoa(e.ConsecutiveFailures)+" since the last success")
 	t.add("failing since", w.clock(e.FailingSince))
 	t.add("last error", text(e.LastError))
+	t.add("breaker", w.breakerWords(e))
+	t.add("paused until", w.clock(e.PausedUntil))
 	t.add("max in flight", limit)
+	t.add("rate limit", e.RateLimit.String())
+	t.add("ordering", e.Ordering)
 	t.add("timeout", timeout)
 	t.add("retry schedule", schedule)
 	t.add("created", w.clock(&e.CreatedAt))
@@ -154,6 +179,18 @@ func (w world) showEndpoint(body json.RawMessage) error {
 	}
 	t.print(w.stdout)
 	return nil
+}
+
+// breakerWords is the breaker's state with its times.
+func (w world) breakerWords(e endpoint) string {
+	words := e.Breaker.State
+	if e.Breaker.Since != nil {
+		words += " since " + w.clock(e.Breaker.Since)
+	}
+	if e.Breaker.NextProbeAt != nil {
+		words += ", next probe " + w.clock(e.Breaker.NextProbeAt)
+	}
+	return words
 }
 
 func newEndpointsDelete(w world) *cobra.Command {

@@ -2,7 +2,9 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,14 +15,16 @@ import (
 
 // endpointFlags are the fields of an endpoint that can be set.
 type endpointFlags struct {
-	uid, description, scheme, header, secretFile, timeout string
-	eventTypes, headers, schedule                         []string
-	maxInFlight                                           int
+	uid, description, scheme, header, secretFile, timeout, rateLimit, ordering string
+
+	eventTypes, headers, schedule []string
+	maxInFlight                   int
 }
 
 // endpointTexts say in --help what a flag of an endpoint's field does.
 type endpointTexts struct {
-	uid, description, eventTypes, header, scheme, signatureHeader, secretFile, maxInFlight, timeout, schedule string
+	uid, description, eventTypes, header, scheme, signatureHeader, secretFile, maxInFlight, rateLimit, ordering, timeout,
+	schedule string
 }
 
 var (
@@ -33,6 +37,8 @@ var (
 		signatureHeader: "of the scheme stripe: the `header` that carries the signature",
 		secretFile:      "`file` with the signing secret, - for the standard input (default: one is made)",
 		maxInFlight:     "`number` of deliveries at once (default: the server's)",
+		rateLimit:       "how `many/span` of time, such as 100/1s, evenly spaced (default: no limit)",
+		ordering:        "none, or group: what has the same group key goes one at a time, in order (default none)",
 		timeout:         "longest `time` for an attempt, such as 15s (default: the server's)",
 		schedule:        "delays before the retries, such as 1m,5m,30m (default: the server's)",
 	}
@@ -45,6 +51,8 @@ var (
 		signatureHeader: "of the scheme stripe: another `header` that carries the signature; empty: the scheme's own",
 		secretFile:      "only beside another --scheme: `file` with its secret, - for the standard input; else there is `endpoints rotate`",
 		maxInFlight:     "another `number` of deliveries at once; 0: the server's default",
+		rateLimit:       "how `many/span` of time, such as 100/1s, evenly spaced; empty: no limit",
+		ordering:        "none, or group: what has the same group key goes one at a time, in order; empty: none",
 		timeout:         "another longest `time` for an attempt, such as 15s; empty: the server's default",
 		schedule:        "other delays before the retries, such as 1m,5m,30m; empty: the server's default",
 	}
@@ -60,9 +68,13 @@ func (f *endpointFlags) flags(cmd *cobra.Command, t endpointTexts) {
 	flags.StringVar(&f.header, "signature-header", "", t.signatureHeader)
 	flags.StringVar(&f.secretFile, "secret-file", "", t.secretFile)
 	flags.IntVar(&f.maxInFlight, "max-in-flight", 0, t.maxInFlight)
+	flags.StringVar(&f.rateLimit, "rate-limit", "", t.rateLimit)
+	flags.StringVar(&f.ordering, "ordering", "", t.ordering)
 	flags.StringVar(&f.timeout, "timeout", "", t.timeout)
 	flags.StringSliceVar(&f.schedule, "retry-schedule", nil, t.schedule)
 	judge(cmd, "scheme", among(signer.Schemes()...))
+	judge(cmd, "rate-limit", rate)
+	judge(cmd, "ordering", among(subscriptions.OrderingNone, subscriptions.OrderingGroup))
 	judge(cmd, "timeout", span)
 	judge(cmd, "retry-schedule", span)
 }
@@ -70,6 +82,7 @@ func (f *endpointFlags) flags(cmd *cobra.Command, t endpointTexts) {
 // body makes a request's body of the flags that were given. An empty value takes a field back to its default.
 func (f *endpointFlags) body(cmd *cobra.Command, w world, fields map[string]any) ([]byte, error) {
 	signature := map[string]any{}
+	limit, _ := readRate(f.rateLimit) // it was judged
 	for _, one := range []struct {
 		flag, field string
 		value       any
@@ -80,6 +93,8 @@ func (f *endpointFlags) body(cmd *cobra.Command, w world, fields map[string]any)
 		{"description", "description", f.description, f.description == "", fields},
 		{"event-types", "event_types", f.eventTypes, len(f.eventTypes) == 0, fields},
 		{"max-in-flight", "max_in_flight", f.maxInFlight, f.maxInFlight == 0, fields},
+		{"rate-limit", "rate_limit", limit, f.rateLimit == "", fields},
+		{"ordering", "ordering", f.ordering, f.ordering == "", fields},
 		{"timeout", "timeout", f.timeout, f.timeout == "", fields},
 		{"retry-schedule", "retry_schedule", f.schedule, len(f.schedule) == 0, fields},
 		{"scheme", "scheme", f.scheme, f.scheme == "", signature},
@@ -107,6 +122,21 @@ func (f *endpointFlags) body(cmd *cobra.Command, w world, fields map[string]any)
 		fields["signature"] = signature
 	}
 	return json.Marshal(fields)
+}
+
+// rate checks for a rate limit. How high it may be, the server knows.
+func rate(value string) error {
+	_, err := readRate(value)
+	return err
+}
+
+func readRate(value string) (rateLimit, error) {
+	many, per, _ := strings.Cut(value, "/")
+	limit, err := strconv.Atoi(many)
+	if err != nil || span(per) != nil {
+		return rateLimit{}, fmt.Errorf("%s is no rate limit, want one such as 100/1s", quote(value))
+	}
+	return rateLimit{Limit: limit, Per: per}, nil
 }
 
 func (f *endpointFlags) putHeaders(cmd *cobra.Command, fields map[string]any) error {

@@ -59,6 +59,8 @@ type wiring struct {
 	keys     *auth.Keys
 	// wake tells dispatchers of due work. It is known once it is known who dispatches, and called only after that.
 	wake func(shard int16)
+	// accepted tells them of deliveries that have just been made.
+	accepted func(made []dispatcher.NewDelivery)
 	// forget drops what the dispatcher of this process, if there is one, remembers of an endpoint.
 	forget func(endpoint id.ID)
 }
@@ -69,7 +71,11 @@ type wiring struct {
 func wire(
 	ctx context.Context, cfg config.Config, r roles, open func(context.Context) (net.Listener, error), log zerolog.Logger,
 ) (_ *app, err error) {
-	db, err := openDatabase(ctx, cfg.Database)
+	conns, claims := cfg.Database, 0
+	if r.dispatcher {
+		conns, claims = withoutQueue(conns)
+	}
+	db, err := openDatabase(ctx, conns)
 	if err != nil {
 		return nil, err
 	}
@@ -79,6 +85,9 @@ func wire(
 			err = errors.Join(err, w.close())
 		}
 	}()
+	if err := w.db.openQueue(ctx, cfg.Database.URL, claims); err != nil {
+		return nil, err
+	}
 	if err := w.db.takeNode(ctx); err != nil {
 		return nil, err
 	}

@@ -110,10 +110,10 @@ func (w *wiring) addDispatcher() {
 		DisableAfter: c.DisableAfter, AlertAfterFailures: w.cfg.Alerts.AfterFailures, UserAgent: userAgent(),
 		Grace: c.Timeout + drainSlack,
 	}, dispatcher.Deps{
-		DB: w.db.pool, IDs: w.db.ids, Now: w.db.clock.Now, Doer: client, Store: w.store, Desk: w.desk, Metrics: w.metrics,
+		DB: w.db.pool, Queue: w.db.queue, IDs: w.db.ids, Now: w.db.clock.Now, Doer: client, Store: w.store, Desk: w.desk, Metrics: w.metrics,
 		Log: w.log, WallTime: time.Now,
 	})
-	w.wake, w.forget = d.Wake, d.Forget
+	w.wake, w.accepted, w.forget = d.Wake, d.Accepted, d.Forget
 	// Its grace is for the requests on their way, and once more for what is recorded of them.
 	w.add(part{name: "the dispatcher", stop: 2*(c.Timeout+drainSlack) + settle, run: func(ctx context.Context) error {
 		defer client.CloseIdleConnections()
@@ -127,7 +127,7 @@ func (w *wiring) addDispatcher() {
 // addNotifier tells the dispatchers, in other processes, of what this one accepts.
 func (w *wiring) addNotifier() {
 	n := dispatcher.NewNotifier(w.db.pool)
-	w.wake = n.Wake
+	w.wake, w.accepted = n.Wake, n.Accepted
 	w.add(part{name: "the notifier", stop: settle, run: func(ctx context.Context) error { n.Run(ctx); return nil }})
 }
 

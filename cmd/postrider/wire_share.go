@@ -31,7 +31,7 @@ func (w *wiring) share(ctx context.Context) error {
 		return err
 	}
 	db, now := w.db.pool, w.db.clock.Now
-	w.wake = func(int16) {}
+	w.wake, w.accepted = func(int16) {}, func([]dispatcher.NewDelivery) {}
 	wake := func(shard int16) { w.wake(shard) }
 	w.forget = func(id.ID) {}
 	w.registry = prometheus.NewRegistry()
@@ -49,7 +49,8 @@ func (w *wiring) share(ctx context.Context) error {
 	w.desk = dispatcher.NewDesk(dispatcher.DeskDeps{DB: db, Now: now, Wake: wake, Searches: searches})
 	w.alerts = alert.NewDesk(db, w.db.ids.Next, now)
 	w.intake = intake.New(intake.Deps{
-		DB: db, IDs: w.db.ids, Now: now, MaxPayload: w.cfg.Events.MaxPayload, Wake: wake, Accepted: w.metrics.Accepted,
+		DB: db, IDs: w.db.ids, Now: now, MaxPayload: w.cfg.Events.MaxPayload, Accepted: w.metrics.Accepted,
+		Wake:     func(made []dispatcher.NewDelivery) { w.accepted(made) },
 		Searches: searches,
 	})
 	return nil

@@ -1,5 +1,6 @@
 // Package api is the HTTP API of CONTRACT §3: it reads requests, asks the packages that know, and writes answers. Every
 // route is in the table of routes.go; what stands before a route is in gate.go, what holds for all answers in edge.go.
+// Enqueues, which are nearly all there is to do, have a shorter way beside the general one: enqueue_quick.go.
 //
 // It decides nothing about tenants, events or deliveries, runs no SQL and sends nothing. It starts no server and sets no
 // limits on connections: that is up to whoever serves the handler. Its word for what went wrong is the fault of the
@@ -43,6 +44,9 @@ type server struct {
 	logger zerolog.Logger
 	mux    *http.ServeMux
 	api    huma.API
+
+	quick   *quick // nil where nothing is enqueued
+	tenants uids
 }
 
 // New makes the API's handler. It starts nothing.
@@ -52,6 +56,7 @@ func New(d Deps) http.Handler {
 	}
 	s := newServer(d)
 	s.register()
+	s.quick = newQuick(s.groups())
 	return s
 }
 

@@ -17,8 +17,8 @@ func (w *world) attempt(dlv, ep string, n int, body []byte, truncated bool) {
 	d, e := mustParse(w.t, id.Delivery, dlv), mustParse(w.t, id.Endpoint, ep)
 	_, err := w.db.Exec(w.t.Context(), `
 INSERT INTO attempts (shard, id, delivery_id, endpoint_id, webhook_timestamp, endpoint_version, attempt, status, outcome,
-    connect_us, total_us, address, user_agent, signature, error, response_headers, response_body, response_truncated)
-VALUES (@shard, @id, @delivery, @endpoint, 1, 1, @attempt, 500, 'retryable', 1500, 2000250, '10.0.0.7:443', 'Postrider/test',
+    connect_us, total_us, address, signature, error, response_headers, response_body, response_truncated)
+VALUES (@shard, @id, @delivery, @endpoint, 1, 1, @attempt, 500, 'retryable', 1500, 2000250, '10.0.0.7:443',
     'v1,xyz', 'the receiver answered 500', @headers, @body, @truncated)`, pgx.StrictNamedArgs{
 		"shard": d.Shard, "id": w.ids.Next(), "delivery": d.N, "endpoint": e.N, "attempt": n, "body": body, "truncated": truncated,
 		"headers": []byte("Content-Type: text/html\r\nSet-Cookie: a\r\nSet-Cookie: b\xff\r\n"),

@@ -15,12 +15,13 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/postrider/postrider/internal/fault"
+	"github.com/postrider/postrider/internal/id"
 )
 
 // trace is what a request's log line is made of. It lies in the request's context and belongs to its one goroutine.
 type trace struct {
 	id  string // X-Request-Id, the caller's or ours
-	key string // the API key's id
+	key id.ID  // the API key's
 	err error  // why the answer is an error
 }
 
@@ -36,7 +37,6 @@ func traceOf(ctx context.Context) *trace {
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start := time.Now()
 	t := &trace{id: requestID(r)}
-	r = r.WithContext(context.WithValue(r.Context(), traceKey{}, t))
 	out := &answer{ResponseWriter: w}
 	setHeaders(out.Header(), r, t)
 	defer func() {
@@ -49,16 +49,27 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			panic(thrown) // net/http breaks the connection off
 		}
 	}()
+	if s.enqueueQuickly(out, r, t) {
+		return
+	}
+	r = r.WithContext(context.WithValue(r.Context(), traceKey{}, t))
 	s.dispatch(out, r)
 }
 
+// Values of headers that answers share: Set and Add put another slice in the place of one of these, and nothing else
+// changes a header.
+var (
+	nosniff    = []string{"nosniff"}
+	noReferrer = []string{"no-referrer"}
+	noScripts  = []string{"default-src 'none'; frame-ancestors 'none'; sandbox"}
+	noStore    = []string{"no-store"}
+)
+
 func setHeaders(h http.Header, r *http.Request, t *trace) {
-	h.Set("X-Request-Id", t.id)
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Referrer-Policy", "no-referrer")
-	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'; sandbox")
+	h["X-Request-Id"] = []string{t.id}
+	h["X-Content-Type-Options"], h["Referrer-Policy"], h["Content-Security-Policy"] = nosniff, noReferrer, noScripts
 	if strings.HasPrefix(r.URL.Path, "/v1/") {
-		h.Set("Cache-Control", "no-store")
+		h["Cache-Control"] = noStore
 	}
 }
 
@@ -103,7 +114,12 @@ func (s *server) dispatch(w http.ResponseWriter, r *http.Request) {
 
 // writeProblem answers where huma does not.
 func writeProblem(w http.ResponseWriter, r *http.Request, p *Problem) {
-	if t := traceOf(r.Context()); t != nil {
+	answerProblem(w, traceOf(r.Context()), p)
+}
+
+// answerProblem answers with a problem, and notes it in the request's trace, if there is one.
+func answerProblem(w http.ResponseWriter, t *trace, p *Problem) {
+	if t != nil {
 		t.err = p
 	}
 	w.Header().Set("Content-Type", p.ContentType(""))
@@ -111,7 +127,9 @@ func writeProblem(w http.ResponseWriter, r *http.Request, p *Problem) {
 		w.Header().Set("Retry-After", "1")
 	}
 	w.WriteHeader(p.Status)
-	_ = json.NewEncoder(w).Encode(p) // whoever asked has gone
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false) // as huma writes its own
+	_ = enc.Encode(p)        // whoever asked has gone
 }
 
 // recovered turns a panic into an answer, if there is none yet, and into an error for the log.
@@ -136,11 +154,15 @@ func (s *server) log(r *http.Request, w *answer, t *trace, took time.Duration) {
 	case !strings.HasPrefix(r.URL.Path, "/v1/"):
 		level = zerolog.DebugLevel
 	}
-	line := s.logger.WithLevel(level).
+	line := s.logger.WithLevel(level)
+	if !line.Enabled() {
+		return
+	}
+	line = line.
 		Str("request_id", t.id).Str("method", r.Method).Str("route", r.Pattern).Int("status", w.status).
 		Dur("duration_ms", took).Int64("bytes", w.bytes)
-	if t.key != "" {
-		line = line.Str("key_id", t.key)
+	if !t.key.IsZero() {
+		line = line.Str("key_id", id.Key.Format(t.key))
 	}
 	if t.err != nil {
 		line = line.Str("error", causeOf(t.err))

@@ -18,6 +18,8 @@ type newEndpoint struct {
 	Headers       map[string]string `json:"headers,omitempty" nullable:"true" doc:"Sent with every delivery."`
 	Signature     *newSignature     `json:"signature,omitempty"`
 	MaxInFlight   *whole            `json:"max_in_flight,omitempty" nullable:"true"`
+	RateLimit     *rateLimit        `json:"rate_limit,omitempty" doc:"How many attempts in a span of time, evenly spaced, over all processes."`
+	Ordering      string            `json:"ordering,omitempty" nullable:"true" doc:"none (the default), or group: what has the same group_key goes one at a time, in the order it was accepted."`
 	Timeout       *string           `json:"timeout,omitempty" nullable:"true" example:"15s"`
 	RetrySchedule []string          `json:"retry_schedule,omitempty" nullable:"true" example:"[\"1m\",\"5m\",\"30m\"]"`
 	Metadata      metadata          `json:"metadata,omitempty" nullable:"true"`
@@ -37,17 +39,23 @@ type newSignature struct {
 
 // LaterFields are those of CONTRACT §3 that this version knows only by their defaults.
 type LaterFields struct {
-	Filter    *string    `json:"filter,omitempty" nullable:"true" doc:"Not available in this version."`
-	RateLimit *rateLimit `json:"rate_limit,omitempty" doc:"Not available in this version."`
-	Ordering  *string    `json:"ordering,omitempty" nullable:"true" doc:"Only none in this version."`
-	TLS       *clientTLS `json:"tls,omitempty" doc:"Not available in this version."`
-	Format    *string    `json:"format,omitempty" nullable:"true" doc:"Only raw in this version."`
-	Kind      *string    `json:"kind,omitempty" nullable:"true" doc:"Only push in this version."`
+	Filter *string    `json:"filter,omitempty" nullable:"true" doc:"Not available in this version."`
+	TLS    *clientTLS `json:"tls,omitempty" doc:"Not available in this version."`
+	Format *string    `json:"format,omitempty" nullable:"true" doc:"Only raw in this version."`
+	Kind   *string    `json:"kind,omitempty" nullable:"true" doc:"Only push in this version."`
 }
 
 type rateLimit struct {
-	Limit int    `json:"limit"`
-	Per   string `json:"per"`
+	_     struct{} `nullable:"true"`
+	Limit whole    `json:"limit" example:"100" doc:"1 to 10,000, and no more than 10,000 a second."`
+	Per   string   `json:"per" example:"1s" doc:"1ms to 1d."`
+}
+
+func readRateLimit(faults *fault.Fields) func(rateLimit) (subscriptions.RateLimit, bool) {
+	return func(l rateLimit) (subscriptions.RateLimit, bool) {
+		per, ok := parseSpan(faults, "/rate_limit/per", l.Per)
+		return subscriptions.RateLimit{Limit: int(l.Limit), Per: per}, ok
+	}
 }
 
 type clientTLS struct {
@@ -63,12 +71,8 @@ func (l LaterFields) check(faults *fault.Fields) {
 		}
 	}
 	only("/filter", l.Filter, "")
-	only("/ordering", l.Ordering, "none")
 	only("/format", l.Format, "raw")
 	only("/kind", l.Kind, "push")
-	if l.RateLimit != nil {
-		faults.Addf("/rate_limit", "is not available in this version")
-	}
 	if l.TLS != nil {
 		faults.Addf("/tls", "is not available in this version")
 	}
@@ -79,10 +83,16 @@ func (b newEndpoint) read() (subscriptions.NewEndpoint, error) {
 	n := subscriptions.NewEndpoint{
 		UID: b.UID, URL: b.URL, Description: b.Description, EventTypes: b.EventTypes, Headers: readHeaders(b.Headers),
 		MaxInFlight: (*int)(b.MaxInFlight), Metadata: b.Metadata, Disabled: b.Disabled,
+		Ordering: subscriptions.Ordering(b.Ordering),
 	}
 	if b.Timeout != nil {
 		if d, ok := parseSpan(&faults, "/timeout", *b.Timeout); ok {
 			n.Timeout = &d
+		}
+	}
+	if b.RateLimit != nil {
+		if l, ok := readRateLimit(&faults)(*b.RateLimit); ok {
+			n.RateLimit = &l
 		}
 	}
 	n.RetrySchedule, _ = readSchedule(&faults)(b.RetrySchedule)
@@ -140,6 +150,8 @@ type endpointPatch struct {
 	Headers       optional[map[string]string] `json:"headers,omitempty" nullable:"true" doc:"Replaced as a whole."`
 	Signature     *signaturePatch             `json:"signature,omitempty"`
 	MaxInFlight   optional[whole]             `json:"max_in_flight,omitempty" nullable:"true"`
+	RateLimit     optional[rateLimit]         `json:"rate_limit,omitempty" doc:"Replaced as a whole; null takes it away."`
+	Ordering      optional[string]            `json:"ordering,omitempty" nullable:"true" doc:"none or group; holds for events accepted from then on."`
 	Timeout       optional[string]            `json:"timeout,omitempty" nullable:"true" example:"15s"`
 	RetrySchedule optional[[]string]          `json:"retry_schedule,omitempty" nullable:"true" doc:"Replaced as a whole."`
 	Metadata      optional[metadata]          `json:"metadata,omitempty" nullable:"true" doc:"Replaced as a whole."`
@@ -148,7 +160,7 @@ type endpointPatch struct {
 }
 
 func (endpointPatch) example() string {
-	return `{"event_types":["order.*","invoice.paid"],"timeout":null,"status":"enabled"}`
+	return `{"event_types":["order.*","invoice.paid"],"timeout":null,"rate_limit":{"limit":100,"per":"1s"},"status":"enabled"}`
 }
 
 type signaturePatch struct {
@@ -163,6 +175,10 @@ func (b endpointPatch) read() (subscriptions.EndpointPatch, error) {
 		URL: b.URL.Optional, UID: b.UID.Optional, Description: b.Description.Optional, EventTypes: b.EventTypes.Optional,
 		Headers:     convert(b.Headers, func(h map[string]string) ([]signer.Header, bool) { return readHeaders(h), true }),
 		MaxInFlight: convert(b.MaxInFlight, func(w whole) (int, bool) { return int(w), true }),
+		RateLimit:   convert(b.RateLimit, readRateLimit(&faults)),
+		Ordering: convert(b.Ordering, func(text string) (subscriptions.Ordering, bool) {
+			return subscriptions.Ordering(text), true
+		}),
 		Timeout: convert(b.Timeout, func(text string) (time.Duration, bool) {
 			return parseSpan(&faults, "/timeout", text)
 		}),

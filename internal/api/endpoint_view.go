@@ -21,9 +21,10 @@ type endpointView struct {
 	Headers             map[string]string `json:"headers" doc:"Sent with every delivery."`
 	Signature           signatureView     `json:"signature"`
 	MaxInFlight         *int              `json:"max_in_flight" doc:"null: the default."`
+	RateLimit           *rateLimit        `json:"rate_limit"`
+	Ordering            string            `json:"ordering" enum:"none,group"`
 	Timeout             *string           `json:"timeout" example:"15s" doc:"null: the default."`
 	RetrySchedule       []string          `json:"retry_schedule" nullable:"true" example:"[\"1m\",\"5m\"]" doc:"null: the default."`
-	Ordering            string            `json:"ordering" enum:"none,group"`
 	Format              string            `json:"format" enum:"raw"`
 	Kind                string            `json:"kind" enum:"push,pull"`
 	Metadata            metadata          `json:"metadata"`
@@ -33,6 +34,8 @@ type endpointView struct {
 	ConsecutiveFailures int               `json:"consecutive_failures" doc:"Failed attempts since the last success."`
 	FailingSince        *stamp            `json:"failing_since" nullable:"true"`
 	LastError           *string           `json:"last_error"`
+	Breaker             breakerView       `json:"breaker"`
+	PausedUntil         *stamp            `json:"paused_until" nullable:"true" doc:"Its receiver asked, by Retry-After, to be left alone until then."`
 	CreatedAt           stamp             `json:"created_at"`
 	UpdatedAt           stamp             `json:"updated_at"`
 }
@@ -44,15 +47,27 @@ type signatureView struct {
 	Secret    string  `json:"secret,omitempty" doc:"Only in the answer to the call that made it."`
 }
 
+// breakerView is the circuit breaker of an endpoint.
+type breakerView struct {
+	State       string `json:"state" enum:"closed,open,half_open" doc:"open: its receiver failed again and again, nothing is sent until the next probe; half_open: a probe is on its way."`
+	Since       *stamp `json:"since" nullable:"true" doc:"null: it was never anything but closed."`
+	NextProbeAt *stamp `json:"next_probe_at" nullable:"true" doc:"Not before; null if it is closed."`
+}
+
 func viewEndpoint(e subscriptions.Endpoint) endpointView {
 	return endpointView{
 		ID: id.Endpoint.Format(e.ID), TenantID: id.Tenant.Format(e.TenantID), UID: e.UID, URL: e.URL,
 		Description: e.Description, EventTypes: append([]string{}, e.EventTypes...), Headers: viewHeaders(e.Headers),
 		Signature: viewSignature(e), MaxInFlight: e.MaxInFlight, Timeout: formatSpan(e.Timeout),
-		RetrySchedule: formatSpans(e.RetrySchedule), Ordering: "none", Format: "raw", Kind: "push", Metadata: shown(e.Metadata),
+		RetrySchedule: formatSpans(e.RetrySchedule), RateLimit: viewRateLimit(e.RateLimit),
+		Ordering: string(e.Ordering), Format: "raw", Kind: "push", Metadata: shown(e.Metadata),
 		Status: string(e.Status), StatusReason: e.StatusReason, StatusChangedAt: stamp(e.StatusChangedAt),
 		ConsecutiveFailures: e.ConsecutiveFailures, FailingSince: stampOf(e.FailingSince), LastError: e.LastError,
-		CreatedAt: stamp(e.CreatedAt), UpdatedAt: stamp(e.UpdatedAt),
+		Breaker: breakerView{
+			State: string(e.Pace.Breaker), Since: stampOf(e.Pace.Since), NextProbeAt: stampOf(e.Pace.NextProbeAt),
+		},
+		PausedUntil: stampOf(e.Pace.PausedUntil),
+		CreatedAt:   stamp(e.CreatedAt), UpdatedAt: stamp(e.UpdatedAt),
 	}
 }
 
@@ -60,6 +75,13 @@ func viewEndpoint(e subscriptions.Endpoint) endpointView {
 func (v endpointView) withSecret(secret signer.Secret) endpointView {
 	v.Signature.Secret = secret.Reveal()
 	return v
+}
+
+func viewRateLimit(l *subscriptions.RateLimit) *rateLimit {
+	if l == nil {
+		return nil
+	}
+	return &rateLimit{Limit: whole(l.Limit), Per: duration.Format(l.Per)}
 }
 
 func viewSignature(e subscriptions.Endpoint) signatureView {

@@ -15,15 +15,17 @@ func TestEndpointAnswer(t *testing.T) {
 	res := w.do(request{method: "POST", path: "/v1/tenants/acme/endpoints", body: `{
 		"url": "https://example.com/hook?x=1", "uid": "shop", "description": "the shop", "event_types": ["order.*"],
 		"headers": {"X-Api-Key": "k", "Authorization": "Basic YTpi"}, "max_in_flight": 5.0, "timeout": "1m",
+		"rate_limit": {"per": "90m", "limit": 100.0},
 		"retry_schedule": ["1s", "1d", "90m"], "metadata": {"n": 9007199254740993},
-		"ordering": "none", "kind": "push", "format": "raw", "filter": null, "rate_limit": null, "tls": null, "disabled": true}`})
+		"ordering": "group", "kind": "push", "format": "raw", "filter": null, "tls": null, "disabled": true}`})
 	got := res.tree(t)
 	want := map[string]string{
 		"tenant_id": tenant, "uid": "shop", "url": "https://example.com/hook?x=1", "description": "the shop",
 		"event_types": "[order.*]", "headers": "map[Authorization:Basic YTpi X-Api-Key:k]", "max_in_flight": "5",
-		"timeout": "1m", "retry_schedule": "[1s 1d 1h30m]", "ordering": "none", "kind": "push", "format": "raw",
+		"timeout": "1m", "retry_schedule": "[1s 1d 1h30m]", "ordering": "group", "rate_limit": "map[limit:100 per:1h30m]", "kind": "push", "format": "raw",
 		"filter": "<nil>", "status": "disabled", "status_reason": "disabled_by_user", "consecutive_failures": "0",
-		"failing_since": "<nil>", "last_error": "<nil>",
+		"failing_since": "<nil>", "last_error": "<nil>", "paused_until": "<nil>",
+		"breaker": "map[next_probe_at:<nil> since:<nil> state:closed]",
 	}
 	for name, value := range want {
 		if fmt.Sprint(got[name]) != value {
@@ -82,8 +84,19 @@ func TestEndpointRefusals(t *testing.T) {
 		`{"url":"https://a.example/","uid":"ep_x"}`:                                                 "/uid",
 		`{"url":"https://a.example/","metadata":{"a":{"b":"` + strings.Repeat("x", 20<<10) + `"}}}`: "/metadata",
 		`{"url":"https://a.example/","filter":"true"}`:                                              "/filter",
-		`{"url":"https://a.example/","rate_limit":{"limit":1,"per":"1s"}}`:                          "/rate_limit",
-		`{"url":"https://a.example/","ordering":"group"}`:                                           "/ordering",
+		`{"url":"https://a.example/","rate_limit":{"limit":0,"per":"1s"}}`:                          "/rate_limit/limit",
+		`{"url":"https://a.example/","rate_limit":{"limit":10001,"per":"1d"}}`:                      "/rate_limit/limit",
+		`{"url":"https://a.example/","rate_limit":{"limit":1.5,"per":"1s"}}`:                        "/rate_limit/limit",
+		`{"url":"https://a.example/","rate_limit":{"limit":"1","per":"1s"}}`:                        "/rate_limit/limit",
+		`{"url":"https://a.example/","rate_limit":{"per":"1s"}}`:                                    "/rate_limit/limit",
+		`{"url":"https://a.example/","rate_limit":{"limit":1}}`:                                     "/rate_limit/per",
+		`{"url":"https://a.example/","rate_limit":{"limit":1,"per":"second"}}`:                      "/rate_limit/per",
+		`{"url":"https://a.example/","rate_limit":{"limit":1,"per":"25h"}}`:                         "/rate_limit/per",
+		`{"url":"https://a.example/","rate_limit":{"limit":1,"per":"1s","burst":5}}`:                "/rate_limit/burst",
+		`{"url":"https://a.example/","rate_limit":{"limit":10000,"per":"1ms"}}`:                     "/rate_limit",
+		`{"url":"https://a.example/","rate_limit":"100/1s"}`:                                        "/rate_limit",
+		`{"url":"https://a.example/","ordering":"fifo"}`:                                            "/ordering",
+		`{"url":"https://a.example/","ordering":true}`:                                              "/ordering",
 		`{"url":"https://a.example/","tls":{"ca":"x"}}`:                                             "/tls",
 		`{"url":"https://a.example/","format":"cloudevents"}`:                                       "/format",
 		`{"url":"https://a.example/","kind":"pull"}`:                                                "/kind",
@@ -120,11 +133,12 @@ func TestEndpointPatch(t *testing.T) {
 	w := newWorld(t)
 	w.tenant("acme")
 	ep := "/v1/tenants/acme/endpoints/" + w.endpoint("acme", `,"uid":"u","timeout":"10s","max_in_flight":3,
-		"retry_schedule":["1m"],"event_types":["a"],"headers":{"X-A":"1"},"metadata":{"k":1},"description":"d"`)
+		"retry_schedule":["1m"],"rate_limit":{"limit":5,"per":"1s"},"ordering":"group","event_types":["a"],"headers":{"X-A":"1"},"metadata":{"k":1},"description":"d"`)
 	patch := func(body string) request { return request{method: "PATCH", path: ep, body: body} }
 	kept := w.must(200, patch(`{}`))
 	for name, value := range map[string]string{
 		"uid": "u", "timeout": "10s", "max_in_flight": "3", "retry_schedule": "[1m]", "event_types": "[a]",
+		"rate_limit": "map[limit:5 per:1s]", "ordering": "group",
 		"headers": "map[X-A:1]", "metadata": "map[k:1]", "description": "d",
 	} {
 		if fmt.Sprint(kept[name]) != value {
@@ -132,9 +146,10 @@ func TestEndpointPatch(t *testing.T) {
 		}
 	}
 	cleared := w.must(200, patch(`{"uid":null,"timeout":null,"max_in_flight":null,"retry_schedule":null,"event_types":null,
-		"headers":null,"metadata":null,"description":null}`))
+		"headers":null,"metadata":null,"description":null,"rate_limit":null,"ordering":null}`))
 	for name, value := range map[string]string{
 		"uid": "<nil>", "timeout": "<nil>", "max_in_flight": "<nil>", "retry_schedule": "<nil>", "event_types": "[]",
+		"rate_limit": "<nil>", "ordering": "none",
 		"headers": "map[]", "metadata": "map[]", "description": "",
 	} {
 		if fmt.Sprint(cleared[name]) != value {

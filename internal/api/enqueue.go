@@ -117,8 +117,7 @@ type receiptOut struct {
 func accepted(tenant id.ID, r intake.Receipt, replayed bool) *receiptOut {
 	view := viewReceipt(r)
 	return &receiptOut{
-		ReceiptHead: head(replayed), Body: view,
-		Location: "/v1/tenants/" + id.Tenant.Format(tenant) + "/events/" + view.ID,
+		ReceiptHead: head(replayed), Body: view, Location: eventPath(tenant, r.ID),
 	}
 }
 

@@ -13,7 +13,6 @@ import (
 
 	"github.com/postrider/postrider/internal/auth"
 	"github.com/postrider/postrider/internal/fault"
-	"github.com/postrider/postrider/internal/id"
 	"github.com/postrider/postrider/subscriptions"
 )
 
@@ -116,7 +115,7 @@ func (s *server) authenticate(ctx huma.Context) (auth.Principal, error) {
 		return auth.Principal{}, fmt.Errorf("authenticate: %w", err)
 	}
 	if t := traceOf(ctx.Context()); t != nil {
-		t.key = id.Key.Format(p.Key)
+		t.key = p.Key
 	}
 	return p, nil
 }
@@ -139,6 +138,9 @@ func (s *server) visibleTenant(ctx context.Context, ref string) (subscriptions.T
 	}
 	if fault.Is(err, fault.NotFound) {
 		return subscriptions.Tenant{}, fault.New(fault.NotFound, "no such tenant")
+	}
+	if err == nil && t.UID != nil && *t.UID == ref {
+		s.tenants.put(ref, t.ID)
 	}
 	return t, err
 }

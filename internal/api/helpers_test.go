@@ -76,7 +76,7 @@ func newWorld(t *testing.T) *world {
 	w.http = httptest.NewServer(api.New(api.Deps{
 		Subscriptions: w.subs,
 		Intake: intake.New(intake.Deps{
-			DB: w.db, IDs: w.ids, Now: w.clock.Now, MaxPayload: maxPayload, Wake: wake,
+			DB: w.db, IDs: w.ids, Now: w.clock.Now, MaxPayload: maxPayload,
 		}),
 		Deliveries: dispatcher.NewDesk(dispatcher.DeskDeps{DB: w.db, Now: w.clock.Now, Wake: wake}),
 		Alerts:     alert.NewDesk(w.db, w.ids.Next, w.clock.Now),

@@ -15,6 +15,10 @@ type Generator struct {
 	last int64 // milliseconds << seqBits | sequence: the place of the last id made
 }
 
+// maxAhead is how far ahead of the clock Above follows a number. Clocks of processes that read the database's differ by
+// far less; what is beyond is a mistake, which must not become that of all ids to come.
+const maxAhead = 5 * time.Minute
+
 // NewGenerator makes a generator for the node (0 to MaxNode, leased from the database, so that no two live processes
 // have the same) that reads the time from now.
 func NewGenerator(node int, now func() time.Time) *Generator {
@@ -27,6 +31,27 @@ func (g *Generator) Next() int64 {
 	defer g.mu.Unlock()
 	g.last = max(g.last+1, max(g.now().Sub(epoch).Milliseconds(), 0)<<seqBits)
 	return g.last>>seqBits<<lowBits | g.node<<seqBits | g.last&seqMask
+}
+
+// Above has all numbers from now on be greater than n, whichever node made it: at most, they go on in the millisecond
+// after n's. An n that lies more than five minutes ahead of the clock is ignored.
+func (g *Generator) Above(n int64) {
+	ms, low := n>>lowBits, n&(1<<lowBits-1)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if TimeOf(n).Sub(g.now()) > maxAhead {
+		return
+	}
+	var least int64 // the first place whose number is greater
+	switch node := low >> seqBits; {
+	case node < g.node:
+		least = ms << seqBits
+	case node == g.node:
+		least = (ms<<seqBits | low&seqMask) + 1
+	default: // a greater node, or PostgreSQL
+		least = (ms + 1) << seqBits
+	}
+	g.last = max(g.last, least-1)
 }
 
 // In makes the next id in a bucket.

@@ -67,6 +67,53 @@ func TestNodesKeepApartWhatOneMillisecondHolds(t *testing.T) {
 	}
 }
 
+func TestNumbersGrowAboveAnyNodes(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	made := func(node int, at time.Time, before int) int64 {
+		g := id.NewGenerator(node, func() time.Time { return at })
+		for range before {
+			g.Next()
+		}
+		return g.Next()
+	}
+	byPostgreSQL := id.Floor(now) | 1<<21 | 77
+	for name, test := range map[string]struct {
+		n    int64
+		want time.Duration // of the next number, from now
+	}{
+		"a smaller node":              {made(6, now, 9), 0},
+		"the same node, further on":   {made(7, now, 9), 0},
+		"the same node, at its last":  {made(7, now, 4095), time.Millisecond},
+		"a greater node":              {made(8, now, 9), time.Millisecond},
+		"the greatest node's last":    {made(id.MaxNode, now, 4095), time.Millisecond},
+		"PostgreSQL":                  {byPostgreSQL, time.Millisecond},
+		"a smaller node's later one":  {made(0, now.Add(time.Second), 9), time.Second},
+		"a greater node's later one":  {made(8, now.Add(time.Second), 9), time.Second + time.Millisecond},
+		"a greater node's earlier":    {made(8, now.Add(-time.Second), 9), 0},
+		"as far ahead as is followed": {made(6, now.Add(5*time.Minute), 0), 5 * time.Minute},
+		"farther":                     {made(6, now.Add(5*time.Minute+time.Millisecond), 0), 0},
+		"the greatest number":         {1<<63 - 1, 0},
+		"no number":                   {0, 0},
+		"less than none":              {-1 << 63, 0},
+	} {
+		g := id.NewGenerator(7, func() time.Time { return now })
+		first := g.Next()
+		g.Above(test.n)
+		got := g.Next()
+		if ahead := id.TimeOf(got).Sub(now); ahead != test.want {
+			t.Errorf("%s: %v ahead, want %v", name, ahead, test.want)
+		}
+		if far := id.TimeOf(test.n).Sub(now) > 5*time.Minute; !far && got <= test.n || got <= first {
+			t.Errorf("%s: %d after %d, above %d", name, got, first, test.n)
+		}
+		g.Above(test.n)
+		if next := g.Next(); next != got+1 {
+			t.Errorf("%s: %d after %d: what is above already does not move on", name, next, got)
+		}
+	}
+}
+
 func TestFloorBoundsTheMillisecond(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 5, 1, 12, 0, 0, 123e6, time.UTC)

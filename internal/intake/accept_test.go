@@ -266,3 +266,22 @@ func TestABatchIsAllOrNothing(t *testing.T) {
 	}
 	d.whole(t)
 }
+
+// A tenant that was named by its uid has to have it when the events are stored.
+func TestATenantIsConfirmedByItsUID(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	ten := d.tenant(t)
+	take := func(uid string) error {
+		_, _, err := d.Take(t.Context(), intake.Call{Tenant: ten, TenantUID: uid, Events: []intake.Event{order(1)}})
+		return err
+	}
+	wantCode(t, take("acme"), fault.NotFound) // it has none
+	d.exec(t, `UPDATE tenants SET uid = 'acme' WHERE id = $1`, ten.N)
+	wantCode(t, take("acme"), "")
+	wantCode(t, take(""), "")
+	wantCode(t, take("other"), fault.NotFound)
+	if n := d.count(t, `SELECT count(*) FROM events`); n != 2 {
+		t.Errorf("%d events", n)
+	}
+}

@@ -3,7 +3,7 @@ package intake
 import (
 	"fmt"
 	"mime"
-	"regexp"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -16,6 +16,7 @@ import (
 // The bounds of CONTRACT §3, and ours where it is silent.
 const (
 	maxEvents      = 1000
+	maxWord        = 128 // characters of a type or a uid
 	maxKey         = 255 // characters
 	maxContentType = 255 // characters
 	maxGroupKey    = 256 // characters
@@ -25,19 +26,25 @@ const (
 	defaultContentType = "application/json"
 )
 
-var (
-	typeForm = regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,128}$`)
-	uidForm  = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,128}$`)
-)
+// isWord reports whether s has 1 to 128 ASCII letters, digits and characters of others.
+func isWord(s, others string) bool {
+	for _, c := range []byte(s) {
+		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9') && strings.IndexByte(others, c) < 0 {
+			return false
+		}
+	}
+	return 0 < len(s) && len(s) <= maxWord
+}
 
 // request is one caller's events after their checks.
 type request struct {
-	tenant id.ID
-	key    string // "": none
-	digest digest // of all the events together: what a repeated key is held against
-	items  []item
-	bytes  int    // of the payloads
-	only   *id.ID // a test's endpoint: this one alone, whatever it subscribes to
+	tenant    id.ID
+	tenantUID string // what the tenant was named by; "": its id
+	key       string // "": none
+	digest    digest // of all the events together: what a repeated key is held against; zero if nothing makes it repeatable
+	items     []item
+	bytes     int    // of the payloads
+	only      *id.ID // a test's endpoint: this one alone, whatever it subscribes to
 }
 
 // item is one event of a request, in the form that is stored.
@@ -45,8 +52,8 @@ type item struct {
 	Event
 	at       string // where it stands in the caller's body: "" or "/events/3"
 	metadata string // JSON, "" for none
-	digest   digest
-	same     int // the first item of the request with this uid, which is this very one unless it is a repetition
+	digest   digest // zero as that of its request
+	same     int    // the first item of the request with this uid, which is this very one unless it is a repetition
 }
 
 func plainPointer(int) string   { return "" }
@@ -76,12 +83,22 @@ func (i *Intake) check(tenant id.ID, key string, events []Event, pointer func(in
 			at.Addf(pointer(n)+f.Pointer, "%s", f.Detail)
 		}
 	}
-	r.pairUp(&at)
+	if r.repeatable() {
+		for n := range r.items {
+			r.items[n].digest = r.items[n].sum()
+		}
+		r.pairUp(&at)
+		r.digest = digestOf(r.items)
+	}
 	if err := at.Err(); err != nil {
 		return nil, err
 	}
-	r.digest = digestOf(r.items)
 	return r, nil
+}
+
+// repeatable reports whether anything of the request can be told from a repetition.
+func (r *request) repeatable() bool {
+	return r.key != "" || slices.ContainsFunc(r.items, func(it item) bool { return it.UID != "" })
 }
 
 func checkKey(key string) error {
@@ -100,7 +117,7 @@ func wrong(pointer, format string, args ...any) error {
 
 // settle checks an event and fills its defaults in.
 func (ev Event) settle(now time.Time, at *fault.Fields) item {
-	if !typeForm.MatchString(ev.Type) {
+	if !isWord(ev.Type, "_.-") {
 		at.Addf("/type", "an event type has 1 to 128 letters, digits, '_', '.' and '-'")
 	}
 	if ev.ContentType = strings.TrimSpace(ev.ContentType); ev.ContentType == "" {
@@ -124,13 +141,14 @@ func (ev Event) settle(now time.Time, at *fault.Fields) item {
 	}
 	metadata, err := encodeMetadata(ev.Metadata)
 	at.Add("/metadata", err)
-	it := item{Event: ev, metadata: metadata}
-	it.digest = it.sum()
-	return it
+	return item{Event: ev, metadata: metadata}
 }
 
 // checkContentType wants a media type (RFC 9110 §8.3.1) that a header can hold.
 func checkContentType(s string) error {
+	if s == defaultContentType {
+		return nil
+	}
 	mediaType, _, err := mime.ParseMediaType(s)
 	printable := !strings.ContainsFunc(s, func(c rune) bool { return c < ' ' || c > '~' })
 	if err != nil || !printable || len(s) > maxContentType || !strings.Contains(mediaType, "/") {
@@ -143,7 +161,7 @@ func checkUID(s string) error {
 	switch {
 	case s == "":
 		return nil
-	case !uidForm.MatchString(s):
+	case !isWord(s, "_.:-"):
 		return fmt.Errorf("a uid has 1 to 128 letters, digits, '_', '.', ':' and '-'")
 	case id.LooksLikeID(s):
 		return fmt.Errorf("a uid must not begin like an id of ours")

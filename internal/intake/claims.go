@@ -25,8 +25,7 @@ type keyRef struct {
 }
 
 func (k keyRef) compare(o keyRef) int {
-	return cmp.Or(cmp.Compare(k.tenant.Shard, o.tenant.Shard), cmp.Compare(k.tenant.N, o.tenant.N),
-		strings.Compare(k.kind, o.kind), strings.Compare(k.key, o.key))
+	return cmp.Or(compareIDs(k.tenant, o.tenant), strings.Compare(k.kind, o.kind), strings.Compare(k.key, o.key))
 }
 
 // claim is an idempotency row that a request wants to make.
@@ -68,11 +67,11 @@ func (d *draft) ids(c *claim) []int64 {
 // nobody waits in a circle. event_ids comes as an array's text: arrays of different lengths do not fit into one.
 const claimSQL = `
 INSERT INTO idempotency_keys (shard, tenant_id, kind, key, digest, event_ids, created_at)
-SELECT @shard, c.tenant_id, c.kind, c.key, c.digest, c.event_ids::bigint[], @now
-FROM unnest(@tenants::bigint[], @kinds::text[], @keys::text[], @digests::bytea[], @event_ids::text[])
-    AS c (tenant_id, kind, key, digest, event_ids)
+SELECT c.shard, c.tenant_id, c.kind, c.key, c.digest, c.event_ids::bigint[], @now
+FROM unnest(@shards::smallint[], @tenants::bigint[], @kinds::text[], @keys::text[], @digests::bytea[], @event_ids::text[])
+    AS c (shard, tenant_id, kind, key, digest, event_ids)
 ON CONFLICT DO NOTHING
-RETURNING tenant_id, kind, key`
+RETURNING shard, tenant_id, kind, key`
 
 // Only the wait for a key is bounded so closely: another's long transaction may hold it.
 const (
@@ -80,55 +79,46 @@ const (
 	noPatienceSQL = `SET LOCAL lock_timeout TO DEFAULT`
 )
 
-func queueClaims(b *pgx.Batch, buckets []bucket, now time.Time, patience time.Duration) {
-	bounded := false
-	for _, bu := range buckets {
-		claims := map[keyRef]*claim{}
-		args, some := claimArgs(bu, now, claims)
-		if !some {
-			continue
-		}
-		if !bounded {
-			bounded = true
-			ms := strconv.FormatInt(patience.Milliseconds(), 10)
-			b.Queue(patienceSQL, pgx.StrictNamedArgs{"patience": ms})
-		}
-		b.Queue(claimSQL, args).Query(func(rows pgx.Rows) error {
-			var won keyRef
-			_, err := pgx.ForEachRow(rows, []any{&won.tenant.N, &won.kind, &won.key}, func() error {
-				won.tenant.Shard = bu.shard
-				claims[won].won = true
-				return nil
-			})
-			return err
+func queueClaims(b *pgx.Batch, drafts []*draft, now time.Time, patience time.Duration) {
+	claims := map[keyRef]*claim{}
+	args, some := claimArgs(drafts, now, claims)
+	if !some {
+		return
+	}
+	b.Queue(patienceSQL, pgx.StrictNamedArgs{"patience": strconv.FormatInt(patience.Milliseconds(), 10)})
+	b.Queue(claimSQL, args).Query(func(rows pgx.Rows) error {
+		var won keyRef
+		_, err := pgx.ForEachRow(rows, []any{&won.tenant.Shard, &won.tenant.N, &won.kind, &won.key}, func() error {
+			claims[won].won = true
+			return nil
 		})
-	}
-	if bounded {
-		b.Queue(noPatienceSQL)
-	}
+		return err
+	})
+	b.Queue(noPatienceSQL)
 }
 
-func claimArgs(bu bucket, now time.Time, claims map[keyRef]*claim) (_ pgx.StrictNamedArgs, some bool) {
+func claimArgs(drafts []*draft, now time.Time, claims map[keyRef]*claim) (_ pgx.StrictNamedArgs, some bool) {
 	type owned struct {
 		*claim
 		by *draft
 	}
 	var all []owned
-	for _, d := range bu.drafts {
+	for _, d := range drafts {
 		for _, c := range d.claims {
 			all = append(all, owned{c, d})
 			claims[c.keyRef] = c
 		}
 	}
 	slices.SortFunc(all, func(a, b owned) int { return a.compare(b.keyRef) })
-	tenants, kinds, keys := make([]int64, len(all)), make([]string, len(all)), make([]string, len(all))
+	shards, tenants := make([]int16, len(all)), make([]int64, len(all))
+	kinds, keys := make([]string, len(all)), make([]string, len(all))
 	digests, ids := make([][]byte, len(all)), make([]string, len(all))
 	for n, c := range all {
-		tenants[n], kinds[n], keys[n], digests[n] = c.tenant.N, c.kind, c.key, c.digest[:]
+		shards[n], tenants[n], kinds[n], keys[n], digests[n] = c.tenant.Shard, c.tenant.N, c.kind, c.key, c.digest[:]
 		ids[n] = arrayText(c.by.ids(c.claim))
 	}
 	return pgx.StrictNamedArgs{
-		"shard": bu.shard, "now": now, "tenants": tenants, "kinds": kinds, "keys": keys, "digests": digests, "event_ids": ids,
+		"shards": shards, "now": now, "tenants": tenants, "kinds": kinds, "keys": keys, "digests": digests, "event_ids": ids,
 	}, len(all) > 0
 }
 

@@ -2,6 +2,7 @@ package intake
 
 import (
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -23,23 +24,24 @@ func TestClaimsComeInOneOrder(t *testing.T) {
 	}
 	x, y := draftOf(b, "k1", "u2", "u1"), draftOf(a, "k3")
 	z := draftOf(a, "k2", "u9", "", "k0")
-	for _, drafts := range [][]*draft{{x, y, z}, {z, y, x}, {y, x, z}} {
-		args, some := claimArgs(bucket{shard: 1, drafts: drafts}, time.Time{}, map[keyRef]*claim{})
+	far := draftOf(id.ID{Shard: 2, N: 1}, "k0")
+	for _, drafts := range [][]*draft{{far, x, y, z}, {z, y, x, far}, {y, far, x, z}} {
+		args, some := claimArgs(drafts, time.Time{}, map[keyRef]*claim{})
 		if !some {
 			t.Fatal("no claims")
 		}
 		for name, want := range map[string]any{
-			"tenants": []int64{1, 1, 1, 1, 2, 2, 2},
-			"kinds":   []string{"key", "key", "uid", "uid", "key", "uid", "uid"},
-			"keys":    []string{"k2", "k3", "k0", "u9", "k1", "u1", "u2"},
+			"shards":  []int16{1, 1, 1, 1, 1, 1, 1, 2},
+			"tenants": []int64{1, 1, 1, 1, 2, 2, 2, 1},
+			"kinds":   []string{"key", "key", "uid", "uid", "key", "uid", "uid", "key"},
+			"keys":    []string{"k2", "k3", "k0", "u9", "k1", "u1", "u2", "k0"},
 		} {
 			if !reflect.DeepEqual(args[name], want) {
 				t.Errorf("%s are %v, want %v", name, args[name], want)
 			}
 		}
 	}
-	far := i.draft(&request{tenant: id.ID{Shard: 2, N: 1}})
-	if got := inBuckets([]*draft{far, x, y}); len(got) != 2 || got[0].shard != 1 || got[1].shard != 2 || len(got[0].drafts) != 2 {
-		t.Errorf("buckets %+v", got)
+	if got := inOrder([]*draft{far, x, y, z}); !slices.Equal(got, []*draft{y, z, x, far}) {
+		t.Errorf("in order they are %+v", got)
 	}
 }

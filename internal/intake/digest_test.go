@@ -15,6 +15,7 @@ func itemOf(t testing.TB, ev Event) item {
 	if len(at) > 0 {
 		t.Fatal(at)
 	}
+	it.digest = it.sum()
 	return it
 }
 

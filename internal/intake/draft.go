@@ -26,7 +26,7 @@ type draft struct {
 type event struct {
 	known
 	old     bool
-	targets []int64 // endpoints
+	targets []target
 	skipped *string
 }
 

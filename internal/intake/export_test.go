@@ -2,6 +2,7 @@ package intake
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"sync/atomic"
 	"time"
@@ -50,17 +51,51 @@ func (i *Intake) Spoil(eventType string) (tries func() int) {
 	return func() int { return int(n.Load()) }
 }
 
+// open is a transaction that others begin and end.
+type open struct{ pgx.Tx }
+
+func (open) batch() *pgx.Batch     { return &pgx.Batch{} }
+func (open) commitWith(*pgx.Batch) {}
+
 // InsertIn is what Accept does, in a transaction of the caller's that stays open.
 func (i *Intake) InsertIn(ctx context.Context, tx pgx.Tx, tenant id.ID, key string, events []Event) ([]Receipt, error) {
 	r, err := i.check(tenant, key, events, batchPointer)
 	if err != nil {
 		return nil, err
 	}
-	verdicts, _, _, err := i.insert(ctx, tx, []*request{r}, i.now(), time.Minute)
+	verdicts, _, _, err := i.insert(ctx, open{tx}, []*request{r}, i.now(), time.Minute)
 	if err != nil {
 		return nil, err
 	}
 	return verdicts[0].receipts, verdicts[0].err
+}
+
+// counted is an open transaction that knows how many statements it was sent.
+type counted struct {
+	open
+	n *int
+}
+
+func (c counted) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
+	*c.n += b.Len()
+	return c.open.SendBatch(ctx, b)
+}
+
+// StatementsIn says how many statements a group takes that has one event for each of the tenants.
+func (i *Intake) StatementsIn(ctx context.Context, tx pgx.Tx, tenants []id.ID, key string, ev Event) (n int, err error) {
+	var reqs []*request
+	for _, ten := range tenants {
+		r, err := i.check(ten, key, []Event{ev}, batchPointer)
+		if err != nil {
+			return 0, err
+		}
+		reqs = append(reqs, r)
+	}
+	verdicts, _, _, err := i.insert(ctx, counted{open{tx}, &n}, reqs, i.now(), time.Minute)
+	for _, v := range verdicts {
+		err = errors.Join(err, v.err)
+	}
+	return n, err
 }
 
 // ListWithin is what Events does, with less patience.
@@ -87,5 +122,9 @@ func ListByStatusSQL(status string) string {
 	return selectSQL + listSQL + narrow + newestFirstSQL
 }
 
-// RecallSQL and InsertSQL are run inside Accept's transaction.
-const RecallSQL = recallSQL
+// These are run inside Accept's transaction.
+const (
+	TenantsSQL = tenantsSQL
+	RecallSQL  = recallSQL
+	NewestSQL  = newestSQL
+)

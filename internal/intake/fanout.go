@@ -1,12 +1,9 @@
 package intake
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/postrider/postrider/internal/fault"
 	"github.com/postrider/postrider/internal/id"
@@ -22,31 +19,17 @@ type skipRow struct {
 	Reason   subscriptions.SkipReason `json:"r"`
 }
 
-// fanOut finds the endpoints of every new event. They are read inside the transaction, after the wait for a key: an
-// endpoint that was registered before the request came is seen.
-func fanOut(ctx context.Context, tx pgx.Tx, drafts []*draft) error {
-	read := map[id.ID][]subscriptions.Candidate{}
-	for _, d := range drafts {
-		if d.made() == 0 {
-			continue
-		}
-		candidates, there := read[d.tenant]
-		if !there {
-			var err error
-			if candidates, err = subscriptions.Candidates(ctx, tx, d.tenant.Shard, d.tenant.N); err != nil {
-				return fmt.Errorf("read a tenant's endpoints: %w", err)
-			}
-			read[d.tenant] = candidates
-		}
-		if err := d.route(candidates); err != nil {
-			d.err = err
-		}
-	}
-	return nil
+// candidates are the endpoints of the tenants of a group.
+type candidates map[id.ID][]subscriptions.Candidate
+
+// target is an endpoint that an event goes to.
+type target struct {
+	endpoint int64
+	ordered  bool
 }
 
 // route gives each new event of a draft its endpoints.
-func (d *draft) route(candidates []subscriptions.Candidate) error {
+func (d *draft) route(endpoints []subscriptions.Candidate) {
 	var at fault.Fields
 	for n := range d.items {
 		if !d.isNew(n) {
@@ -54,33 +37,37 @@ func (d *draft) route(candidates []subscriptions.Candidate) error {
 		}
 		e := &d.events[n]
 		if d.only != nil {
-			if err := testable(candidates, *d.only, d.tenant); err != nil {
-				return err
+			only, err := testable(endpoints, *d.only, d.tenant)
+			if err != nil {
+				d.err = err
+				return
 			}
-			e.targets = []int64{d.only.N}
+			e.targets = []target{only}
 		} else {
-			named, unknown := resolve(candidates, d.tenant.Shard, d.items[n].EndpointIDs)
+			named, unknown := resolve(endpoints, d.tenant.Shard, d.items[n].EndpointIDs)
 			for _, place := range unknown {
 				at.Addf(fmt.Sprintf("%s/endpoint_ids/%d", d.items[n].at, place), "the tenant has no such endpoint")
 			}
 			var skipped []skipRow
-			e.targets, skipped = match(candidates, named, d.items[n].Type)
+			e.targets, skipped = match(endpoints, named, d.items[n].Type)
 			e.skipped = spell(skipped)
 		}
 		e.fanOut = len(e.targets)
 	}
-	return at.Err()
+	if err := at.Err(); err != nil {
+		d.err = err
+	}
 }
 
-func testable(candidates []subscriptions.Candidate, endpoint, tenant id.ID) error {
+func testable(candidates []subscriptions.Candidate, endpoint, tenant id.ID) (target, error) {
 	n := slices.IndexFunc(candidates, func(c subscriptions.Candidate) bool { return c.Endpoint == endpoint.N })
 	switch {
 	case n < 0 || endpoint.Shard != tenant.Shard:
-		return fault.New(fault.NotFound, "no such endpoint")
+		return target{}, fault.New(fault.NotFound, "no such endpoint")
 	case candidates[n].Status == subscriptions.Dead:
-		return fault.New(fault.Conflict, "the endpoint is dead: its receiver answered 410 Gone. Enable it first")
+		return target{}, fault.New(fault.Conflict, "the endpoint is dead: its receiver answered 410 Gone. Enable it first")
 	}
-	return nil
+	return target{endpoint.N, candidates[n].Ordered}, nil
 }
 
 // resolve finds the endpoints that refs (ids or uids) name, and the places of those that name none. No refs: nil.
@@ -108,14 +95,14 @@ func resolve(candidates []subscriptions.Candidate, shard int16, refs []string) (
 }
 
 // match says who gets an event of this type, each endpoint once, and who does not and why. named narrows it unless nil.
-func match(candidates []subscriptions.Candidate, named map[int64]bool, eventType string) (targets []int64, skipped []skipRow) {
+func match(candidates []subscriptions.Candidate, named map[int64]bool, eventType string) (targets []target, skipped []skipRow) {
 	for _, c := range candidates {
 		matched, reason := c.Match(eventType)
 		if named != nil && !named[c.Endpoint] {
 			matched, reason = false, SkipNotNamed
 		}
 		if matched {
-			targets = append(targets, c.Endpoint)
+			targets = append(targets, target{c.Endpoint, c.Ordered})
 		} else {
 			skipped = append(skipped, skipRow{c.Endpoint, reason})
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/postrider/postrider/internal/fault"
 	"github.com/postrider/postrider/internal/id"
 	"github.com/postrider/postrider/internal/intake"
+	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/internal/pgtest"
 )
 
@@ -53,6 +54,43 @@ func TestAGroupOfManyTenantsIsOneTransaction(t *testing.T) {
 		t.Errorf("%d transactions", n)
 	}
 	if n := d.count(t, `SELECT count(*) FROM events`); n != tenants*each {
+		t.Errorf("%d events", n)
+	}
+	d.whole(t)
+}
+
+// What costs is statements: a group over many buckets takes no more of them than one tenant alone.
+func TestAGroupTakesAsManyStatementsAsARequest(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	var tenants []id.ID
+	for range 20 {
+		ten := d.tenant(t)
+		ep := d.endpoint(t, ten, "")
+		d.exec(t, `UPDATE endpoints SET ordering = 'group' WHERE id = $1`, ep.N)
+		tenants = append(tenants, ten)
+	}
+	ev := order(1)
+	ev.UID, ev.GroupKey = "u", "g"
+	statements := func(key string, tenants ...id.ID) (n int) {
+		err := pg.InTx(t.Context(), d.db, func(tx pgx.Tx) (err error) {
+			n, err = d.StatementsIn(t.Context(), tx, tenants, key, ev)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	alone, all := statements("k", tenants[0]), statements("k", tenants[1:]...)
+	if alone == 0 || all != alone {
+		t.Errorf("%d statements for one tenant, %d for 19", alone, all)
+	}
+	alone, all = statements("k", tenants[0]), statements("k", tenants...) // nothing new, and what was there is looked up
+	if all != alone {
+		t.Errorf("repeated, %d statements for one tenant, %d for 20", alone, all)
+	}
+	if n := d.count(t, `SELECT count(*) FROM events`); n != len(tenants) {
 		t.Errorf("%d events", n)
 	}
 	d.whole(t)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/postrider/postrider/dispatcher"
 	"github.com/postrider/postrider/internal/id"
 	"github.com/postrider/postrider/internal/pg"
 )
@@ -48,11 +49,12 @@ type Receipt struct {
 type Deps struct {
 	DB         *pgxpool.Pool
 	IDs        *id.Generator
-	Now        func() time.Time  // the database's clock
-	MaxPayload int64             // bytes; 0: 1 MiB
-	Wake       func(shard int16) // called after a commit for each bucket that has deliveries due now; it must not block; nil: nobody to wake
-	Accepted   func(events int)  // called after a commit with how many events it made; nil: nobody counts
-	Searches   *pg.Searches      // bounds how many lists are read at once, with whatever else shares it; nil: a bound of its own
+	Now        func() time.Time // the database's clock
+	MaxPayload int64            // bytes; 0: 1 MiB
+	// Wake is called after a commit with the deliveries that it made, if any. It must not block; nil: nobody to wake.
+	Wake     func(made []dispatcher.NewDelivery)
+	Accepted func(events int) // called after a commit with how many events it made; nil: nobody counts
+	Searches *pg.Searches     // bounds how many lists are read at once, with whatever else shares it; nil: a bound of its own
 }
 
 const (
@@ -66,7 +68,7 @@ type Intake struct {
 	ids        *id.Generator
 	now        func() time.Time
 	maxPayload int64
-	wake       func(shard int16)
+	wake       func(made []dispatcher.NewDelivery)
 	accepted   func(events int)
 	searches   *pg.Searches
 	queue      *queue
@@ -78,7 +80,7 @@ func New(d Deps) *Intake {
 		d.MaxPayload = defaultMaxPayload
 	}
 	if d.Wake == nil {
-		d.Wake = func(int16) {}
+		d.Wake = func([]dispatcher.NewDelivery) {}
 	}
 	if d.Accepted == nil {
 		d.Accepted = func(int) {}
@@ -97,31 +99,43 @@ func New(d Deps) *Intake {
 // is broken off: those callers are told that the store is unavailable.
 func (i *Intake) Close(ctx context.Context) error { return i.queue.close(ctx) }
 
-// Accept takes events of one tenant, all or none, and returns after the commit. key is the Idempotency-Key, "" being
-// none. replayed says that nothing new was made, because the same was accepted before; the receipts are then equal to
-// those of the first time. Two events in one call that have the same uid and content are one event, with two receipts.
+// Call is a request to accept events of one tenant, all or none.
+type Call struct {
+	Tenant    id.ID
+	TenantUID string // if not "": the tenant has to have this uid still, or it is NotFound
+	Key       string // the Idempotency-Key; "": none
+	Events    []Event
+	Batch     bool // pointers in faults lead into a batch (/events/0/type), also of one event
+}
+
+// Take carries a call out and returns after the commit. replayed says that nothing new was made, because the same was
+// accepted before; the receipts are then equal to those of the first time. Two events in one call that have the same uid
+// and content are one event, with two receipts.
 //
 // Faults: Invalid (with pointers such as /type, or /events/3/type for several events), TooLarge, NotFound (no such
-// tenant), Unavailable (the store; nothing was done, unless the connection or ctx broke off during the commit: repeat
-// with the same key to find out).
-func (i *Intake) Accept(ctx context.Context, tenant id.ID, key string, events []Event) (rs []Receipt, replayed bool, err error) {
-	if len(events) != 1 {
-		return i.AcceptBatch(ctx, tenant, key, events)
+// tenant; nothing was done), Unavailable (the store; nothing was done, unless the connection or ctx broke off during the
+// commit: repeat with the same key to find out).
+func (i *Intake) Take(ctx context.Context, c Call) (rs []Receipt, replayed bool, err error) {
+	pointer := plainPointer
+	if c.Batch || len(c.Events) != 1 {
+		pointer = batchPointer
 	}
-	r, err := i.check(tenant, key, events, plainPointer)
+	r, err := i.check(c.Tenant, c.Key, c.Events, pointer)
 	if err != nil {
 		return nil, false, err
 	}
+	r.tenantUID = c.TenantUID
 	return i.queue.do(ctx, r)
+}
+
+// Accept is Take for a tenant by its id.
+func (i *Intake) Accept(ctx context.Context, tenant id.ID, key string, events []Event) (rs []Receipt, replayed bool, err error) {
+	return i.Take(ctx, Call{Tenant: tenant, Key: key, Events: events})
 }
 
 // AcceptBatch is Accept with pointers into a batch (/events/0/type) for a batch of one too.
 func (i *Intake) AcceptBatch(ctx context.Context, tenant id.ID, key string, events []Event) (rs []Receipt, replayed bool, err error) {
-	r, err := i.check(tenant, key, events, batchPointer)
-	if err != nil {
-		return nil, false, err
-	}
-	return i.queue.do(ctx, r)
+	return i.Take(ctx, Call{Tenant: tenant, Key: key, Events: events, Batch: true})
 }
 
 // AcceptTest takes one event for one endpoint alone, whatever that subscribes to. A disabled endpoint gets it when it is

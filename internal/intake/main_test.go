@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.uber.org/goleak"
 
+	"github.com/postrider/postrider/dispatcher"
 	"github.com/postrider/postrider/internal/fault"
 	"github.com/postrider/postrider/internal/id"
 	"github.com/postrider/postrider/internal/intake"
@@ -43,10 +44,14 @@ func deskOn(t testing.TB, db *pgxpool.Pool, node int) *desk {
 	t.Helper()
 	d := &desk{db: db, clock: start}
 	d.ids = id.NewGenerator(node, d.now)
-	d.Intake = intake.New(intake.Deps{DB: db, IDs: d.ids, Now: d.now, Wake: func(shard int16) {
+	d.Intake = intake.New(intake.Deps{DB: db, IDs: d.ids, Now: d.now, Wake: func(made []dispatcher.NewDelivery) {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		d.woken = append(d.woken, shard)
+		for _, n := range made {
+			if !n.Scheduled && !slices.Contains(d.woken, n.Shard) {
+				d.woken = append(d.woken, n.Shard)
+			}
+		}
 	}})
 	t.Cleanup(func() {
 		if err := d.Close(context.Background()); err != nil {
@@ -68,7 +73,7 @@ func (d *desk) pass(by time.Duration) {
 	d.clock = d.clock.Add(by)
 }
 
-// wakes gives the buckets that were woken since the last call.
+// wakes gives the buckets that were woken for deliveries that are due at once since the last call.
 func (d *desk) wakes() []int16 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -164,8 +169,9 @@ func (d *desk) targets(t testing.TB, event id.ID) []int64 {
 func (d *desk) whole(t testing.TB) {
 	t.Helper()
 	for what, sql := range map[string]string{
-		"events without all their deliveries": `SELECT count(*) FROM events e WHERE fan_out <>
-			(SELECT count(*) FROM deliveries d WHERE d.shard = e.shard AND d.event_id = e.id AND d.tenant_id = e.tenant_id)`,
+		"events without all their deliveries": `SELECT count(*) FROM events e WHERE delivery_ids IS DISTINCT FROM coalesce(
+			(SELECT array_agg(d.id ORDER BY d.id) FROM deliveries d
+				WHERE d.shard = e.shard AND d.event_id = e.id AND d.tenant_id = e.tenant_id), '{}')`,
 		"deliveries without an event": `SELECT count(*) FROM deliveries d WHERE NOT EXISTS
 			(SELECT FROM events e WHERE e.shard = d.shard AND e.id = d.event_id)`,
 		"idempotency rows without an event": `SELECT count(*) FROM idempotency_keys k CROSS JOIN unnest(event_ids) n (id)

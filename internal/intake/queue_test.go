@@ -111,7 +111,59 @@ func wantUnavailable(t *testing.T, got <-chan answer) error {
 func occupy(t *testing.T, q *queue, s *store) []<-chan answer {
 	t.Helper()
 	s.gate = make(chan struct{})
-	return []<-chan answer{send(t.Context(), q, ask("first", "")), send(t.Context(), q, ask("second", ""))}
+	both := []<-chan answer{send(t.Context(), q, ask("first", "")), send(t.Context(), q, ask("second", ""))}
+	join()
+	return both
+}
+
+// join lets the time go by after which the second flusher joins.
+func join() { pass(joinAfter) }
+
+// pass lets time go by.
+func pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+// A second transaction at a time is for when it pays: half a group waits, or somebody for too long.
+func TestTheSecondFlusherJoinsWhenItPays(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &store{gate: make(chan struct{})}
+		q := newQueue(s.commit)
+		all := []<-chan answer{send(t.Context(), q, ask("a", "")), send(t.Context(), q, ask("b", ""))}
+		pass(joinAfter / 2)
+		all = append(all, send(t.Context(), q, ask("c", "")))
+		pass(joinAfter/2 - 1)
+		if n := len(s.had()); n != 1 {
+			t.Errorf("%d transactions before the time", n)
+		}
+		pass(1)
+		if groups := s.had(); !slices.EqualFunc(groups, [][]string{{"a"}, {"b", "c"}}, slices.Equal) {
+			t.Errorf("groups %v", groups)
+		}
+		close(s.gate)
+		for n, got := range all {
+			wantAnswer(t, got, string(rune('a'+n)), false)
+		}
+		s.gate = make(chan struct{})
+		first := send(t.Context(), q, ask("first", ""))
+		half := ask("half", "")
+		half.items = slices.Repeat(half.items, joinEvents)
+		large := send(t.Context(), q, half)
+		if n := len(s.had()); n != 4 {
+			t.Errorf("%d transactions, though half a group waits", n)
+		}
+		close(s.gate)
+		wantAnswer(t, first, "first", false)
+		if a := <-large; a.err != nil {
+			t.Error(a.err)
+		}
+		synctest.Wait()
+		if q.events != 0 || q.running != 0 {
+			t.Errorf("left over: %d events, %d flushers", q.events, q.running)
+		}
+	})
 }
 
 func TestWhatComesTogetherIsCommittedTogether(t *testing.T) {
@@ -269,6 +321,7 @@ func TestOneKeyIsInOneTransactionAtATime(t *testing.T) {
 		q := newQueue(s.commit)
 		a, b := send(t.Context(), q, ask("a", "k")), send(t.Context(), q, ask("b", "k"))
 		c := send(t.Context(), q, ask("c", "another")) // goes past the one that waits
+		join()
 		if groups := s.had(); !slices.EqualFunc(groups, [][]string{{"a"}, {"c"}}, slices.Equal) {
 			t.Errorf("under way: %v", groups)
 		}

@@ -44,8 +44,8 @@ type Filter struct {
 }
 
 const selectSQL = `
-SELECT e.id, e.uid, e.type, e.content_type, octet_length(e.payload), e.group_key, e.deliver_at, e.fan_out, e.skipped,
-    e.metadata, s.status
+SELECT e.id, e.uid, e.type, e.content_type, octet_length(e.payload), e.group_key, e.deliver_at, cardinality(e.delivery_ids),
+    e.skipped, e.metadata, s.status
 FROM events e` + statusSQL
 
 // byRefSQL is what an id or a uid leads to. Uses the primary keys of events (of the one partition) and idempotency_keys.
@@ -102,7 +102,7 @@ func refArgs(tenant id.ID, ref string) (pgx.StrictNamedArgs, error) {
 
 // Uses events_by_tenant, backwards; since and until are bounds of ids, so partitions outside them are not touched.
 const listSQL = `
-WHERE e.shard = @shard AND e.tenant_id = @tenant AND e.id >= @since AND e.id < @until
+WHERE e.shard::integer = @shard AND e.tenant_id = @tenant AND e.id >= @since AND e.id < @until
   AND (@type = '' OR e.type = @type) AND (@status = '' OR s.status = @status)`
 
 const newestFirstSQL = `

@@ -81,9 +81,10 @@ func TestStatus(t *testing.T) {
 	for letters := range want {
 		ev := d.ids.In(ten.Shard)
 		events[letters] = ev
-		d.exec(t, `INSERT INTO events (shard, id, tenant_id, type, content_type, payload, fan_out)
-			VALUES ($1, $2, $3, 'letters.' || $4, 'text/plain', '', length($4))`, ten.Shard, ev.N, ten.N, letters)
+		deliveries := []int64{}
 		for _, letter := range letters {
+			delivery := d.ids.Next()
+			deliveries = append(deliveries, delivery)
 			endpoint := working
 			if letter == 'H' || letter == 'T' {
 				endpoint = disabled
@@ -91,13 +92,15 @@ func TestStatus(t *testing.T) {
 			if values := unfinished[letter]; values != "" {
 				d.exec(t, `INSERT INTO deliveries (shard, id, tenant_id, event_id, endpoint_id, next_retry_at, state, attempts,
 					lease_owner, leased_until) VALUES ($1, $2, $3, $4, $5, now(), `+values+`)`,
-					ten.Shard, d.ids.Next(), ten.N, ev.N, endpoint.N)
+					ten.Shard, delivery, ten.N, ev.N, endpoint.N)
 			} else {
 				d.exec(t, `INSERT INTO deliveries_finished (shard, id, tenant_id, event_id, endpoint_id, finished_at, attempts,
 					state, reason, last_outcome) VALUES ($1, $2, $3, $4, $5, now(), 1, `+finished[letter]+`)`,
-					ten.Shard, d.ids.Next(), ten.N, ev.N, endpoint.N)
+					ten.Shard, delivery, ten.N, ev.N, endpoint.N)
 			}
 		}
+		d.exec(t, `INSERT INTO events (shard, id, tenant_id, type, content_type, payload, delivery_ids)
+			VALUES ($1, $2, $3, 'letters.' || $4, 'text/plain', '', $5)`, ten.Shard, ev.N, ten.N, letters, deliveries)
 	}
 	for letters, ev := range events {
 		got, err := d.Event(t.Context(), ten, id.Event.Format(ev))

@@ -23,60 +23,57 @@ func (p *past) complete() bool { return len(p.events) == len(p.ids) }
 
 // Uses the primary keys of idempotency_keys and, for each event, of the one partition of events that its id lies in.
 const recallSQL = `
-SELECT k.tenant_id, k.kind, k.key, k.digest, k.event_ids, e.id, e.type, e.uid, e.fan_out, e.deliver_at
-FROM unnest(@tenants::bigint[], @kinds::text[], @keys::text[]) AS lost (tenant_id, kind, key)
-JOIN idempotency_keys k ON k.shard = @shard AND k.tenant_id = lost.tenant_id AND k.kind = lost.kind AND k.key = lost.key
+SELECT k.shard, k.tenant_id, k.kind, k.key, k.digest, k.event_ids, e.id, e.type, e.uid, e.fan_out, e.deliver_at
+FROM unnest(@shards::smallint[], @tenants::bigint[], @kinds::text[], @keys::text[]) AS lost (shard, tenant_id, kind, key)
+CROSS JOIN LATERAL (
+    SELECT shard, tenant_id, kind, key, digest, event_ids FROM idempotency_keys
+     WHERE shard = lost.shard AND tenant_id = lost.tenant_id AND kind = lost.kind AND key = lost.key LIMIT 1) k
 CROSS JOIN LATERAL unnest(k.event_ids) WITH ORDINALITY AS named (id, place)
 LEFT JOIN LATERAL (
-    SELECT id, type, uid, fan_out, deliver_at FROM events WHERE shard = @shard AND id = named.id AND tenant_id = k.tenant_id
-) e ON true
-ORDER BY k.tenant_id, k.kind, k.key, named.place`
+    SELECT id, type, uid, cardinality(delivery_ids) AS fan_out, deliver_at FROM events
+     WHERE shard = k.shard AND id = named.id AND tenant_id = k.tenant_id LIMIT 1) e ON true
+ORDER BY k.shard, k.tenant_id, k.kind, k.key, named.place`
 
 // recall finds what the claims that were lost stand for: the same content is a replay, other content a fault.
-func recall(ctx context.Context, tx pgx.Tx, buckets []bucket, now time.Time) error {
-	b := &pgx.Batch{}
-	before := map[keyRef]*past{}
-	for _, bu := range buckets {
-		var tenants []int64
-		var kinds, keys []string
-		for _, d := range bu.drafts {
-			for _, c := range d.claims {
-				if d.err == nil && !c.won {
-					tenants, kinds, keys = append(tenants, c.tenant.N), append(kinds, c.kind), append(keys, c.key)
-				}
+func recall(ctx context.Context, tx transaction, drafts []*draft, now time.Time) error {
+	var shards []int16
+	var tenants []int64
+	var kinds, keys []string
+	for _, d := range drafts {
+		for _, c := range d.claims {
+			if d.err == nil && !c.won {
+				shards, tenants = append(shards, c.tenant.Shard), append(tenants, c.tenant.N)
+				kinds, keys = append(kinds, c.kind), append(keys, c.key)
 			}
 		}
-		if len(keys) > 0 {
-			b.Queue(recallSQL, pgx.StrictNamedArgs{"shard": bu.shard, "tenants": tenants, "kinds": kinds, "keys": keys}).
-				Query(func(rows pgx.Rows) error { return collectPast(rows, bu.shard, before) })
-		}
 	}
-	if b.Len() == 0 {
+	if len(keys) == 0 {
 		return nil
 	}
+	b, before := &pgx.Batch{}, map[keyRef]*past{}
+	b.Queue(recallSQL, pgx.StrictNamedArgs{"shards": shards, "tenants": tenants, "kinds": kinds, "keys": keys}).
+		Query(func(rows pgx.Rows) error { return collectPast(rows, before) })
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return fmt.Errorf("read what an idempotency key stands for: %w", err)
 	}
-	for _, bu := range buckets {
-		for _, d := range bu.drafts {
-			if err := d.settleLost(ctx, tx, before, now); err != nil {
-				return err
-			}
+	for _, d := range drafts {
+		if err := d.settleLost(ctx, tx, before, now); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-func collectPast(rows pgx.Rows, shard int16, before map[keyRef]*past) error {
+func collectPast(rows pgx.Rows, before map[keyRef]*past) error {
 	for rows.Next() {
 		at := keyRef{}
-		at.tenant.Shard = shard
 		var p past
 		var n *int64
 		var fanOut *int
 		var eventType, uid *string
 		var deliverAt *time.Time
-		err := rows.Scan(&at.tenant.N, &at.kind, &at.key, &p.digest, &p.ids, &n, &eventType, &uid, &fanOut, &deliverAt)
+		err := rows.Scan(&at.tenant.Shard, &at.tenant.N, &at.kind, &at.key, &p.digest, &p.ids, &n, &eventType, &uid, &fanOut,
+			&deliverAt)
 		if err != nil {
 			return fmt.Errorf("read an idempotency row: %w", err)
 		}
@@ -103,7 +100,7 @@ func utc(t *time.Time) *time.Time {
 }
 
 // settleLost decides what each lost claim of one draft means. The key of the whole request comes first.
-func (d *draft) settleLost(ctx context.Context, tx pgx.Tx, before map[keyRef]*past, now time.Time) error {
+func (d *draft) settleLost(ctx context.Context, tx transaction, before map[keyRef]*past, now time.Time) error {
 	for _, c := range d.claims {
 		if c.won || d.err != nil || d.replayed {
 			continue
@@ -143,7 +140,7 @@ UPDATE idempotency_keys SET digest = @digest, event_ids = @new, created_at = @no
 WHERE shard = @shard AND tenant_id = @tenant AND kind = @kind AND key = @key AND event_ids = @old`
 
 // takeOver claims a row whose event is gone: a uid lives as long as its event.
-func (d *draft) takeOver(ctx context.Context, tx pgx.Tx, c *claim, old []int64, now time.Time) error {
+func (d *draft) takeOver(ctx context.Context, tx transaction, c *claim, old []int64, now time.Time) error {
 	tag, err := tx.Exec(ctx, takeOverSQL, pgx.StrictNamedArgs{
 		"shard": c.tenant.Shard, "tenant": c.tenant.N, "kind": c.kind, "key": c.key,
 		"digest": c.digest[:], "old": old, "new": d.ids(c), "now": now,

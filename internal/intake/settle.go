@@ -37,7 +37,7 @@ func newQueue(commit commitFunc) *queue {
 	return &queue{
 		settler: settler{ctx: ctx, commit: commit, alone: make(chan struct{}, lane)},
 		cancel:  cancel,
-		same:    map[sameness]*job{}, busy: map[keyRef]bool{},
+		same:    map[sameness]*job{}, busy: map[keyRef]bool{}, held: map[groupRef]int{},
 	}
 }
 
@@ -47,13 +47,9 @@ func (q *queue) settle(group []*job) {
 	verdicts, err := q.try(group, groupPatience)
 	switch {
 	case err == nil:
-		for n, j := range group {
-			q.finish(j, verdicts[n])
-		}
+		q.finish(group, func(n int) verdict { return verdicts[n] })
 	case blame(err) == everybody:
-		for _, j := range group {
-			q.finish(j, verdict{err: err})
-		}
+		q.finish(group, func(int) verdict { return verdict{err: err} })
 	case len(group) > 1:
 		half := len(group) / 2
 		q.settle(group[:half])
@@ -61,7 +57,7 @@ func (q *queue) settle(group []*job) {
 	case blame(err) == itsKey:
 		q.wait(group[0])
 	default:
-		q.finish(group[0], verdict{err: unstorable(err)})
+		q.finishOne(group[0], verdict{err: unstorable(err)})
 	}
 }
 
@@ -84,7 +80,7 @@ func (q *queue) wait(j *job) {
 	select {
 	case q.alone <- struct{}{}:
 	default:
-		q.finish(j, verdict{err: fault.New(fault.Unavailable, "another transaction uses the same key or uid; nothing was done")})
+		q.finishOne(j, verdict{err: fault.New(fault.Unavailable, "another transaction uses the same key or uid; nothing was done")})
 		return
 	}
 	q.work.Go(func() {
@@ -92,12 +88,12 @@ func (q *queue) wait(j *job) {
 		verdicts, err := q.try([]*job{j}, lonePatience)
 		switch {
 		case err == nil:
-			q.finish(j, verdicts[0])
+			q.finishOne(j, verdicts[0])
 		case blame(err) == itsKey:
-			q.finish(j, verdict{err: fault.Wrap(fault.Unavailable, err,
+			q.finishOne(j, verdict{err: fault.Wrap(fault.Unavailable, err,
 				"another transaction uses the same key or uid and does not end; nothing was done")})
 		default:
-			q.finish(j, verdict{err: unstorable(err)})
+			q.finishOne(j, verdict{err: unstorable(err)})
 		}
 	})
 }

@@ -26,8 +26,8 @@ func Statuses() []string {
 // holds for any of the deliveries decides, so what is unfinished comes before what is finished. A delivery that is held
 // runs no more: it waits. Without deliveries there is nothing left to do.
 //
-// Uses deliveries_by_event, the primary key of endpoints, and deliveries_finished_by_event of the partitions from the
-// event's own millisecond on: a delivery is never older than its event.
+// Uses the primary keys: of deliveries, of endpoints, and of the one partition of deliveries_finished that a delivery's id
+// lies in. (With id = ANY (e.delivery_ids) all partitions would be looked at.)
 const statusSQL = `
 CROSS JOIN LATERAL (
     SELECT CASE
@@ -44,11 +44,11 @@ CROSS JOIN LATERAL (
             OR u.state = 'pending' AND u.attempts > 0 AND p.status IS DISTINCT FROM 'disabled' AS running
         FROM deliveries u
         LEFT JOIN endpoints p ON p.shard = @shard AND p.id = u.endpoint_id
-        WHERE u.shard = @shard AND u.event_id = e.id
+        WHERE u.shard = @shard AND u.id = ANY (e.delivery_ids)
         UNION ALL
         SELECT f.state, false
-        FROM deliveries_finished f
-        WHERE f.shard = @shard AND f.event_id = e.id AND f.id >= e.id >> 22 << 22
+        FROM unnest(e.delivery_ids) AS n (id)
+        JOIN deliveries_finished f ON f.shard = @shard AND f.id = n.id
     ) d
 ) s`
 

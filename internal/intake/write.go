@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/postrider/postrider/dispatcher"
+	"github.com/postrider/postrider/internal/id"
 )
 
 const (
@@ -17,32 +18,25 @@ const (
 	chunkRows  = 5000
 )
 
-// write queues everything that the drafts come to and sends it in one round trip. It gives the buckets that have
-// deliveries due now.
-func (i *Intake) write(ctx context.Context, tx pgx.Tx, buckets []bucket, now time.Time) (due []int16, err error) {
+// write queues everything that the drafts come to and sends it, with the commit, in one round trip. It gives the
+// deliveries that it makes.
+func (i *Intake) write(ctx context.Context, tx transaction, drafts []*draft, now time.Time) ([]dispatcher.NewDelivery, error) {
 	b := &pgx.Batch{}
-	for _, bu := range buckets {
-		rows := newRows(b, bu.shard)
-		for _, d := range bu.drafts {
-			queueCorrections(b, d)
-			for n := range d.items {
-				if d.isNew(n) {
-					i.add(rows, d, n, now)
-				}
+	rows := &rows{b: b}
+	for _, d := range drafts {
+		queueCorrections(b, d)
+		for n := range d.items {
+			if d.isNew(n) {
+				i.add(rows, d, n, now)
 			}
 		}
-		rows.flush()
-		if rows.due {
-			due = append(due, bu.shard)
-		}
 	}
-	if b.Len() == 0 {
-		return nil, nil
-	}
+	rows.flush()
+	tx.commitWith(b)
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return nil, fmt.Errorf("store events: %w", err)
 	}
-	return due, nil
+	return rows.deliveries, nil
 }
 
 // add puts an event and its deliveries into the rows. A deliver_at that has passed is now, and not kept.
@@ -53,63 +47,115 @@ func (i *Intake) add(rows *rows, d *draft, n int, now time.Time) {
 		at, later = *it.DeliverAt, true
 		e.deliverAt = it.DeliverAt
 	}
-	rows.addEvent(d.tenant.N, it, e)
-	for _, endpoint := range e.targets {
+	for _, t := range e.targets {
+		delivery := i.ids.Next()
 		rows.addDelivery(dispatcher.NewDelivery{
-			ID: i.ids.Next(), Tenant: d.tenant.N, Event: e.n, Endpoint: endpoint, DueAt: at, Scheduled: later,
+			Shard: d.tenant.Shard, ID: delivery, Tenant: d.tenant.N, Event: e.n, Endpoint: t.endpoint, DueAt: at,
+			Scheduled: later, Group: t.group(it.GroupKey, delivery),
 		})
 	}
-	rows.due = rows.due || !later && len(e.targets) > 0
+	rows.addEvent(d.tenant, it, e)
 }
 
+// The ids of all the events' deliveries come as one array, of which each event takes a slice: arrays of different lengths
+// do not fit into one, and to read them from text would cost more. The payloads come as one piece as well, for a bytea[]
+// costs the driver several times what it costs to put them behind one another; and they come last, since what follows in
+// the driver's buffer makes it grow again.
 const eventsSQL = `
-INSERT INTO events (shard, id, tenant_id, uid, type, content_type, payload, group_key, deliver_at, fan_out, skipped, metadata)
-SELECT @shard, e.id, e.tenant_id, e.uid, e.type, e.content_type, e.payload, e.group_key, e.deliver_at, e.fan_out,
-    e.skipped::jsonb, e.metadata::jsonb
-FROM unnest(@ids::bigint[], @tenants::bigint[], @uids::text[], @types::text[], @content_types::text[], @payloads::bytea[],
-    @group_keys::text[], @deliver_ats::timestamptz[], @fan_outs::integer[], @skipped::text[], @metadata::text[])
-    AS e (id, tenant_id, uid, type, content_type, payload, group_key, deliver_at, fan_out, skipped, metadata)`
+INSERT INTO events (shard, id, tenant_id, uid, type, content_type, payload, group_key, deliver_at, delivery_ids, skipped,
+    metadata)
+SELECT e.shard, e.id, e.tenant_id, e.uid, e.type, coalesce(e.content_type, @json),
+    substring(p.payloads FROM e.payload_from FOR e.payload_size), e.group_key, e.deliver_at,
+    (@deliveries::bigint[])[e.delivery_from : e.delivery_from + e.delivery_count - 1], e.skipped::jsonb, e.metadata::jsonb
+FROM unnest(@shards::smallint[], @ids::bigint[], @tenants::bigint[], @uids::text[], @types::text[],
+    @content_types::text[], @payload_froms::integer[], @payload_sizes::integer[], @group_keys::text[], @deliver_ats::timestamptz[],
+    @delivery_froms::integer[], @delivery_counts::integer[], @skipped::text[], @metadata::text[])
+    AS e (shard, id, tenant_id, uid, type, content_type, payload_from, payload_size, group_key, deliver_at,
+        delivery_from, delivery_count, skipped, metadata)
+CROSS JOIN (SELECT @payloads::bytea) AS p (payloads)`
 
-// rows gathers the rows of one bucket as columns and queues them in chunks.
+// rows gathers the rows of all buckets as columns and queues them in chunks.
 type rows struct {
-	b     *pgx.Batch
-	shard int16
-	due   bool
-	bytes int
-	ev    struct {
-		ids, tenants                       []int64
-		types, contentTypes                []string
-		uids, groupKeys, skipped, metadata []*string
-		payloads                           [][]byte
-		deliverAts                         []*time.Time
-		fanOuts                            []int
-	}
+	b          *pgx.Batch
+	ev         eventColumns
 	deliveries []dispatcher.NewDelivery
+	queued     int // of those, so many are in b
 }
 
-func newRows(b *pgx.Batch, shard int16) *rows { return &rows{b: b, shard: shard} }
+type eventColumns struct {
+	bytes                              int // of what is large
+	shards                             []int16
+	ids, tenants                       []int64
+	types                              []string
+	contentTypes                       nullable[string] // NULL: JSON
+	uids, groupKeys, skipped, metadata nullable[string]
+	deliverAts                         nullable[time.Time]
+	payloads                           [][]byte // one after the other, as the ids of deliveries
+	deliveries                         []int64
+	payload, delivery                  parts // where an event's own are among them
+}
 
-func (r *rows) addEvent(tenant int64, it *item, e *event) {
-	ev := &r.ev
-	ev.ids, ev.tenants = append(ev.ids, e.n), append(ev.tenants, tenant)
-	ev.types, ev.contentTypes = append(ev.types, it.Type), append(ev.contentTypes, it.ContentType)
-	ev.uids, ev.groupKeys = append(ev.uids, optional(it.UID)), append(ev.groupKeys, optional(it.GroupKey))
-	ev.skipped, ev.metadata = append(ev.skipped, e.skipped), append(ev.metadata, optional(it.metadata))
-	ev.payloads = append(ev.payloads, it.Payload)
-	ev.deliverAts = append(ev.deliverAts, e.deliverAt)
-	ev.fanOuts = append(ev.fanOuts, e.fanOut)
-	r.bytes += len(it.Payload)
-	if e.skipped != nil {
-		r.bytes += len(*e.skipped)
+// parts are what a whole falls into, one after the other, counted from 1.
+type parts struct {
+	from, size []int32
+	next       int32
+}
+
+func (p *parts) add(size int) {
+	p.from, p.size = append(p.from, p.next+1), append(p.size, int32(size)) //nolint:gosec // what a statement carries is bounded
+	p.next += int32(size)                                                  //nolint:gosec // the same
+}
+
+// nullable is a column that most rows have nothing in. As long as none has, the column is NULL as a whole, which unnest
+// takes for a NULL in each row.
+type nullable[T any] struct {
+	values []*T
+	some   bool
+}
+
+func (c *nullable[T]) add(v *T) {
+	c.values = append(c.values, v)
+	c.some = c.some || v != nil
+}
+
+func (c *nullable[T]) arg() []*T {
+	if !c.some {
+		return nil
 	}
-	if r.bytes > chunkBytes || len(ev.ids) == chunkRows {
+	return c.values
+}
+
+// addEvent comes after the event's deliveries.
+func (r *rows) addEvent(tenant id.ID, it *item, e *event) {
+	ev := &r.ev
+	ev.shards, ev.ids, ev.tenants = append(ev.shards, tenant.Shard), append(ev.ids, e.n), append(ev.tenants, tenant.N)
+	ev.types = append(ev.types, it.Type)
+	if it.ContentType == defaultContentType {
+		ev.contentTypes.add(nil)
+	} else {
+		ev.contentTypes.add(&it.ContentType)
+	}
+	ev.uids.add(optional(&it.UID))
+	ev.groupKeys.add(optional(&it.GroupKey))
+	ev.skipped.add(e.skipped)
+	ev.metadata.add(optional(&it.metadata))
+	ev.deliverAts.add(e.deliverAt)
+	ev.payloads = append(ev.payloads, it.Payload)
+	ev.payload.add(len(it.Payload))
+	ev.delivery.add(e.fanOut)
+	ev.bytes += len(it.Payload)
+	if e.skipped != nil {
+		ev.bytes += len(*e.skipped)
+	}
+	if ev.bytes > chunkBytes || len(ev.ids) == chunkRows || len(ev.deliveries) >= chunkRows {
 		r.flushEvents()
 	}
 }
 
 func (r *rows) addDelivery(d dispatcher.NewDelivery) {
+	r.ev.deliveries = append(r.ev.deliveries, d.ID)
 	r.deliveries = append(r.deliveries, d)
-	if len(r.deliveries) == chunkRows {
+	if len(r.deliveries)-r.queued == chunkRows {
 		r.flushDeliveries()
 	}
 }
@@ -120,27 +166,40 @@ func (r *rows) flush() {
 }
 
 func (r *rows) flushEvents() {
-	ev := r.ev
+	ev := &r.ev
 	if len(ev.ids) == 0 {
 		return
 	}
+	if ev.deliveries == nil {
+		ev.deliveries = []int64{} // nil would be NULL, and so would its slices
+	}
 	r.b.Queue(eventsSQL, pgx.StrictNamedArgs{
-		"shard": r.shard, "ids": ev.ids, "tenants": ev.tenants, "uids": ev.uids, "types": ev.types,
-		"content_types": ev.contentTypes, "payloads": ev.payloads, "group_keys": ev.groupKeys, "deliver_ats": ev.deliverAts,
-		"fan_outs": ev.fanOuts, "skipped": ev.skipped, "metadata": ev.metadata,
+		"shards": ev.shards, "ids": ev.ids, "tenants": ev.tenants, "uids": ev.uids.arg(), "types": ev.types,
+		"content_types": ev.contentTypes.arg(), "json": defaultContentType, "payloads": joined(ev.payloads, int(ev.payload.next)),
+		"payload_froms": ev.payload.from, "payload_sizes": ev.payload.size, "group_keys": ev.groupKeys.arg(),
+		"deliver_ats": ev.deliverAts.arg(), "deliveries": ev.deliveries, "delivery_froms": ev.delivery.from,
+		"delivery_counts": ev.delivery.size, "skipped": ev.skipped.arg(), "metadata": ev.metadata.arg(),
 	})
-	fresh := newRows(r.b, r.shard)
-	r.ev, r.bytes = fresh.ev, 0
+	r.ev = eventColumns{}
 }
 
 func (r *rows) flushDeliveries() {
-	dispatcher.QueueNew(r.b, r.shard, r.deliveries)
-	r.deliveries = nil
+	dispatcher.QueueNew(r.b, r.deliveries[r.queued:])
+	r.queued = len(r.deliveries)
 }
 
-func optional(s string) *string {
-	if s == "" {
+// joined is never nil, which would be stored as NULL.
+func joined(pieces [][]byte, size int) []byte {
+	all := make([]byte, 0, size)
+	for _, p := range pieces {
+		all = append(all, p...)
+	}
+	return all
+}
+
+func optional(s *string) *string {
+	if *s == "" {
 		return nil
 	}
-	return &s
+	return s
 }

@@ -6,6 +6,9 @@ package pg
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -35,6 +38,8 @@ func settle(cfg *pgx.ConnConfig) {
 	set("search_path", Schema)
 	set("application_name", "postrider")
 	set("timezone", "UTC")
+	// Compiling a statement takes longer than any of ours runs, and the planner's guess at its cost is what decides.
+	set("jit", "off")
 	// A transaction that nobody goes on with holds back the clean-up of every table: end it.
 	set("idle_in_transaction_session_timeout", "30s")
 	if cfg.ConnectTimeout == 0 {
@@ -44,11 +49,49 @@ func settle(cfg *pgx.ConnConfig) {
 
 // Open makes a pool of at most maxConns connections and proves that it can connect.
 func Open(ctx context.Context, url string, maxConns int) (*pgxpool.Pool, error) {
+	return open(ctx, url, maxConns, nil)
+}
+
+// OpenQueue makes a pool for the statements of the queue. Its commits do not wait for the disk, which is right for a claim: one
+// that is lost with the server leaves its delivery as it was before, due, to be sent again; nobody was promised anything by
+// it. What has to last asks for that (SyncCommit).
+//
+// A statement is planned once on each connection, perhaps while the table that will have a million rows is empty. So the
+// planner is left one way, by the indexes, and no other that looks cheaper then: no reading of whole tables, no sorting of
+// what an index has in order, no joins but by look-up. Planning anew each time would cost more than the statements do.
+func OpenQueue(ctx context.Context, url string, maxConns int) (*pgxpool.Pool, error) {
+	params := maps.Clone(byIndex)
+	params["synchronous_commit"] = "off"
+	return open(ctx, url, maxConns, params)
+}
+
+// byIndex leaves the planner no way but the indexes, once for all times that a statement is run.
+var byIndex = map[string]string{
+	"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "enable_bitmapscan": "off", "enable_sort": "off",
+	"enable_hashjoin": "off", "enable_mergejoin": "off",
+}
+
+// PlanByIndex queues what has the statements of a transaction planned as those of OpenQueue are.
+func PlanByIndex(b *pgx.Batch) { b.Queue(planByIndexSQL) }
+
+var planByIndexSQL = func() string {
+	var set []string
+	for _, name := range slices.Sorted(maps.Keys(byIndex)) {
+		set = append(set, fmt.Sprintf("set_config('%s', '%s', true)", name, byIndex[name]))
+	}
+	return "SELECT " + strings.Join(set, ", ")
+}()
+
+// SyncCommit queues what makes the commit of a transaction on a pool of OpenQueue wait for the disk.
+func SyncCommit(b *pgx.Batch) { b.Queue(`SELECT set_config('synchronous_commit', 'on', true)`) }
+
+func open(ctx context.Context, url string, maxConns int, params map[string]string) (*pgxpool.Pool, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, fmt.Errorf("read the database URL: %w", err)
 	}
 	settle(cfg.ConnConfig)
+	maps.Copy(cfg.ConnConfig.RuntimeParams, params)
 	cfg.MaxConns = int32(min(maxConns, 1<<15)) //nolint:gosec // bounded just here
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {

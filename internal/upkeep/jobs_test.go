@@ -78,10 +78,10 @@ func (h *house) deliveries(e subscriptions.Endpoint, n int) {
 	var news []dispatcher.NewDelivery
 	for range n {
 		news = append(news, dispatcher.NewDelivery{
-			ID: h.ids.Next(), Tenant: h.tenant.ID.N, Event: 1, Endpoint: e.ID.N, DueAt: h.at,
+			Shard: e.ID.Shard, ID: h.ids.Next(), Tenant: h.tenant.ID.N, Event: 1, Endpoint: e.ID.N, DueAt: h.at,
 		})
 	}
-	h.queue(func(b *pgx.Batch) { dispatcher.QueueNew(b, e.ID.Shard, news) })
+	h.queue(func(b *pgx.Batch) { dispatcher.QueueNew(b, news) })
 }
 
 func (h *house) queue(what func(*pgx.Batch)) {

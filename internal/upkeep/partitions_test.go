@@ -88,8 +88,8 @@ func TestRowsInTheDefaultPartitionMove(t *testing.T) {
 	t.Parallel()
 	db := pgtest.Pool(t)
 	for n, at := range []time.Time{noon, noon.Add(time.Hour), noon.Add(-90 * day)} {
-		if _, err := db.Exec(t.Context(), `INSERT INTO events (shard, id, tenant_id, type, content_type, payload, fan_out)
-			VALUES (1, $1, 1, 'a', 'b', $2, 0)`, id.Floor(at)+int64(n), []byte{byte(n)}); err != nil {
+		if _, err := db.Exec(t.Context(), `INSERT INTO events (shard, id, tenant_id, type, content_type, payload, delivery_ids)
+			VALUES (1, $1, 1, 'a', 'b', $2, '{}')`, id.Floor(at)+int64(n), []byte{byte(n)}); err != nil {
 			t.Fatal(err)
 		}
 	}

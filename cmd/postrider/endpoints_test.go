@@ -1,0 +1,64 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestEndpointFlagsAreWhatTheServerIsAsked(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ line, method, body string }{
+		"create": {
+			"create https://a.test --rate-limit 100/1m30s --ordering group", "POST",
+			`{"ordering":"group","rate_limit":{"limit":100,"per":"1m30s"},"url":"https://a.test"}`,
+		},
+		"update":    {"update ep_1 --rate-limit 1/1d", "PATCH", `{"rate_limit":{"limit":1,"per":"1d"}}`},
+		"take away": {"update ep_1 --rate-limit= --ordering=", "PATCH", `{"ordering":null,"rate_limit":null}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStandIn(t, answerJSON(200, `{"id":"ep_1","status":"enabled"}`))
+			must(t, nil, s.args(append([]string{"endpoints", "--tenant", "acme"}, strings.Fields(c.line)...)...)...)
+			if got := s.asked[0]; got.method != c.method || got.body != c.body {
+				t.Errorf("asked %s %s, want %s %s", got.method, got.body, c.method, c.body)
+			}
+		})
+	}
+}
+
+func TestAnEndpointIsShownWithItsPace(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		answer string
+		want   []string // each is the whole of a line, but for blanks
+	}{
+		"paced": {
+			`{"id":"ep_1","status":"enabled","rate_limit":{"limit":100,"per":"1s"},"ordering":"group","paused_until":"2026-11-30T09:05:00Z",
+				"breaker":{"state":"open","since":"2026-11-30T09:00:00Z","next_probe_at":"2026-11-30T09:01:00Z"}}`,
+			[]string{
+				"rate limit 100/1s", "ordering group", "paused until 2026-11-30T09:05:00Z",
+				"breaker open since 2026-11-30T09:00:00Z, next probe 2026-11-30T09:01:00Z",
+			},
+		},
+		"plain": {
+			`{"id":"ep_1","status":"enabled","rate_limit":null,"ordering":"none","paused_until":null,
+				"breaker":{"state":"closed","since":null,"next_probe_at":null}}`,
+			[]string{"rate limit none", "ordering none", "breaker closed"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStandIn(t, answerJSON(200, c.answer))
+			out := must(t, nil, s.args("endpoints", "show", "ep_1", "--tenant", "acme")...)
+			lines := map[string]bool{}
+			for line := range strings.Lines(out) {
+				lines[strings.Join(strings.Fields(line), " ")] = true
+			}
+			for _, want := range c.want {
+				if !lines[want] {
+					t.Errorf("no line %q in\n%s", want, out)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,332 @@
+package dispatcher
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/postrider/postrider/internal/id"
+)
+
+// roads is what this process believes about endpoints' queues: which have deliveries due when, how many of each are in
+// flight from here, and how fast each may be sent to. It is a hint and a cap, never the truth: that is in the database, and
+// discovery brings it in.
+type roads struct {
+	mu         sync.Mutex
+	byEndpoint map[id.ID]*road
+	inOrder    []*road // by endpoint, unless unsorted
+	unsorted   bool
+	turn       id.ID         // the endpoint that a round of wishes ended with: the next round begins behind it
+	tenants    map[int64]int // how many are in flight, by tenant
+	retries    int           // how many retries are in flight
+}
+
+// road leads to one endpoint.
+type road struct {
+	endpoint    id.ID
+	lanes       [laneCount]laneHint
+	inFlight    int
+	closedUntil time.Time // not looked at before: paused, broken, or out of slots
+	usedAt      time.Time
+	turns       int // rounds in which more than one of its lanes had something due
+	pace
+}
+
+// laneHint is what is known of one of an endpoint's lanes.
+type laneHint struct {
+	dueAt   time.Time // the first delivery's time; zero: none known
+	laterAt time.Time // the earliest known after that; zero: none known
+	// from is what a claim need not look before: all that was due earlier has been claimed. Without it each claim would
+	// read past every row that is gone but that some long transaction elsewhere keeps in the index.
+	from time.Time
+	// How many are known to wait. many: there may be any number beside them.
+	waiting int
+	many    bool
+	got     int // within claimed: how many a claim brought
+	// Of the lane of groups: the group that the last claim ended with, and whether this walk over them has found any.
+	group int64
+	found bool
+}
+
+var unknownLanes = [laneCount]laneHint{laneOrdered: {group: firstGroup}}
+
+// late is how much later than its time a delivery may show: as long as a transaction that enqueues may take to commit.
+// One that takes longer is found by discovery, which knows no from.
+const late = time.Second
+
+func newRoads() *roads { return &roads{byEndpoint: map[id.ID]*road{}, tenants: map[int64]int{}} }
+
+// to gives the road to an endpoint. The caller holds mu.
+func (r *roads) to(endpoint id.ID) *road {
+	known := r.byEndpoint[endpoint]
+	if known == nil {
+		known = &road{endpoint: endpoint, lanes: unknownLanes}
+		r.byEndpoint[endpoint] = known
+		r.unsorted = r.unsorted || len(r.inOrder) > 0 && compare(endpoint, r.inOrder[len(r.inOrder)-1].endpoint) < 0
+		r.inOrder = append(r.inOrder, known)
+	}
+	return known
+}
+
+// note remembers that the endpoint has a delivery in a lane, due at that time.
+func (r *roads) note(endpoint id.ID, in lane, due time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	hint := &r.to(endpoint).lanes[in]
+	hint.note(due)
+	hint.waiting++
+}
+
+// found remembers that the first delivery in a lane is due at that time, and that there may be more behind it.
+func (r *roads) found(endpoint id.ID, in lane, due time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	hint := &r.to(endpoint).lanes[in]
+	hint.note(due)
+	hint.many = true
+}
+
+func (l *laneHint) note(due time.Time) {
+	switch {
+	case l.dueAt.IsZero():
+		l.dueAt = due
+	case due.Before(l.dueAt):
+		l.dueAt, l.laterAt = due, l.dueAt
+	case due.After(l.dueAt) && (l.laterAt.IsZero() || due.Before(l.laterAt)):
+		l.laterAt = due
+	}
+	if due.Before(l.from) {
+		l.from = due
+	}
+}
+
+// dry notes that nothing is due at now: what is known to come later stays.
+func (l *laneHint) dry(now time.Time) {
+	if !l.dueAt.After(now) {
+		l.dueAt, l.laterAt = l.laterAt, time.Time{}
+		l.waiting, l.many = 0, !l.dueAt.IsZero()
+	}
+}
+
+// likely is how many deliveries a claim may find.
+func (l *laneHint) likely() int {
+	if l.many {
+		return unknown
+	}
+	return max(l.waiting, 1)
+}
+
+// unknown is more than any claim asks for.
+const unknown = 1 << 20
+
+func (l *laneHint) due(now time.Time) bool { return !l.dueAt.IsZero() && !l.dueAt.After(now) }
+
+// dueRoad is a road that something is due on, as it was when due was asked.
+type dueRoad struct {
+	endpoint id.ID
+	inFlight int
+	window   int // how many the endpoint's answers allow in flight; before its own cap
+	slotAt   time.Time
+	held     bool
+	due      [laneCount]bool
+	likely   int // how many deliveries a claim may find
+}
+
+// begin gives where a round begins and how many roads there are: behind the one that the last round ended with, so that with
+// more endpoints than room each gets its turn.
+func (r *roads) begin() (first, n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.unsorted {
+		slices.SortFunc(r.inOrder, func(a, b *road) int { return compare(a.endpoint, b.endpoint) })
+		r.unsorted = false
+	}
+	first, _ = slices.BinarySearchFunc(r.inOrder, r.turn, func(known *road, turn id.ID) int {
+		if compare(known.endpoint, turn) <= 0 {
+			return -1
+		}
+		return 1
+	})
+	return first, len(r.inOrder)
+}
+
+// due gives up to most roads that something is due on at now, of those from the first-th on, n in a circle; and how many it
+// has looked at. Between begin and the last due nothing else may sort or sweep, which only the claim loop does.
+func (r *roads) due(now time.Time, first, n, most int) (out []dueRoad, looked int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out = make([]dueRoad, 0, most)
+	for looked < n && len(out) < most {
+		known := r.inOrder[first%len(r.inOrder)]
+		first, looked = first+1, looked+1
+		if known.closedUntil.After(now) {
+			continue
+		}
+		d := dueRoad{
+			endpoint: known.endpoint, inFlight: known.inFlight, window: known.window(), slotAt: known.slotAt, held: known.held,
+		}
+		some := false
+		for in := range known.lanes {
+			if d.due[in] = known.lanes[in].due(now); d.due[in] {
+				d.likely += known.lanes[in].likely()
+				some = true
+			}
+		}
+		if some {
+			out = append(out, d)
+		}
+	}
+	return out, looked
+}
+
+func compare(a, b id.ID) int {
+	if a.Shard != b.Shard {
+		return int(a.Shard) - int(b.Shard)
+	}
+	switch {
+	case a.N < b.N:
+		return -1
+	case a.N > b.N:
+		return 1
+	}
+	return 0
+}
+
+// claimed takes in what a claim made at now brought: slots are used, and a lane that gave less than was asked for has
+// nothing more due then.
+func (r *roads) claimed(now time.Time, asked map[int16][]wish, got []claimed) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range got {
+		c := &got[i]
+		known := r.to(c.endpoint())
+		known.inFlight++
+		hint := &known.lanes[c.lane()]
+		hint.got++
+		if from := c.DueAt.Add(-late); from.After(hint.from) {
+			hint.from = from
+		}
+		r.tenants[c.TenantID]++
+		if c.lane() == laneRetry {
+			r.retries++
+		}
+	}
+	for shard, wishes := range asked {
+		for _, w := range wishes {
+			known := r.to(id.ID{Shard: shard, N: w.endpoint})
+			known.usedAt = now
+			hint := &known.lanes[w.lane]
+			if hint.got < w.slots && w.lane != laneOrdered { // see walked
+				hint.dry(now)
+			}
+			if hint.waiting = max(hint.waiting-hint.got, 0); hint.waiting == 0 && !hint.dueAt.IsZero() {
+				hint.many = true // it gave all that was asked for
+			}
+			hint.got = 0
+		}
+	}
+}
+
+// walked takes in how far a claim made at now has come over an endpoint's groups: to which, and whether that was the last.
+// When a walk over all of them has found none that may go, nothing is due there.
+func (r *roads) walked(now time.Time, endpoint id.ID, got int, group int64, whole bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	hint := &r.to(endpoint).lanes[laneOrdered]
+	hint.found = hint.found || got > 0
+	if !whole {
+		hint.group = group
+		return
+	}
+	if !hint.found {
+		hint.dry(now)
+	}
+	hint.group, hint.found = firstGroup, false
+}
+
+// left takes in an attempt that has ended: its slot is free again, and the endpoint's pace learns from it. most is the
+// endpoint's own cap. It gives how many of its attempts in a row say that the receiver is not well.
+func (r *roads) left(c claimed, s symptom, unwell bool, most int, begun, now time.Time) (inARow int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known := r.to(c.endpoint())
+	known.inFlight--
+	known.usedAt = now
+	if !begun.IsZero() { // else nothing went out, which says nothing
+		known.learn(c.ID, s, unwell, most, begun, now)
+	}
+	if c.lane() == laneRetry {
+		r.retries--
+	}
+	if r.tenants[c.TenantID]--; r.tenants[c.TenantID] <= 0 {
+		delete(r.tenants, c.TenantID)
+	}
+	return known.unwell
+}
+
+// close leaves a road alone until then; an earlier reopen lets it be looked at again.
+func (r *roads) close(endpoint id.ID, until time.Time) {
+	r.mu.Lock()
+	r.to(endpoint).closedUntil = until
+	r.mu.Unlock()
+}
+
+// reopen has the road looked at again: its endpoint was changed.
+func (r *roads) reopen(endpoint id.ID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if known := r.byEndpoint[endpoint]; known != nil {
+		known.closedUntil, known.slotAt = time.Time{}, time.Time{}
+	}
+}
+
+// forget drops what is known to be due of an endpoint that may not be sent to.
+func (r *roads) forget(endpoint id.ID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if known := r.byEndpoint[endpoint]; known != nil {
+		known.lanes = unknownLanes
+	}
+}
+
+// next gives when a road that nothing can be done about now is to be looked at; zero when none is known.
+func (r *roads) next(now time.Time) time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var next time.Time
+	for _, known := range r.inOrder {
+		for n := range known.lanes {
+			for _, at := range []time.Time{known.lanes[n].dueAt, known.lanes[n].laterAt} {
+				if at.IsZero() {
+					continue
+				}
+				if known.closedUntil.After(at) {
+					at = known.closedUntil
+				}
+				if at.After(now) && (next.IsZero() || at.Before(next)) {
+					next = at
+				}
+			}
+		}
+	}
+	return next
+}
+
+// forgetAfter is how long a road that nothing goes on is remembered: what its endpoint's answers have taught goes with it.
+const forgetAfter = 10 * time.Minute
+
+// sweep drops the roads that are not used, so that memory follows the endpoints in use.
+func (r *roads) sweep(now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.inOrder = slices.DeleteFunc(r.inOrder, func(known *road) bool {
+		idle := known.inFlight <= 0 && now.Sub(known.usedAt) > forgetAfter
+		for n := range known.lanes {
+			idle = idle && known.lanes[n].dueAt.IsZero()
+		}
+		if idle {
+			delete(r.byEndpoint, known.endpoint)
+		}
+		return idle
+	})
+}

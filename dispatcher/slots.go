@@ -1,0 +1,99 @@
+package dispatcher
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/postrider/postrider/internal/id"
+	"github.com/postrider/postrider/subscriptions"
+)
+
+// An endpoint with a rate limit has slots, evenly spaced, that all processes take from one row. What was claimed for it
+// takes as many as it is and waits for them.
+
+// slotHorizon is how far ahead slots of a rate limit are taken: what is claimed waits for its slot no longer than this, if
+// no other process takes slots meanwhile.
+const slotHorizon = 100 * time.Millisecond
+
+// slotsAhead is how many slots of its rate limit an endpoint has within slotHorizon.
+func (d *Dispatcher) slotsAhead(r dueRoad, t *subscriptions.Target, now time.Time) int {
+	next := later(later(r.slotAt, t.NextSlotAt), now)
+	ahead := now.Add(slotHorizon).Sub(next)
+	if ahead < 0 {
+		d.roads.close(r.endpoint, earlier(next.Add(-slotHorizon), now.Add(targetsMaxAge)))
+		return 0
+	}
+	return 1 + int(ahead/spacing(t.RateLimit))
+}
+
+// spacing is the time from one slot of a rate limit to the next. It is a hundredth longer than the limit asks for: what
+// leaves here evenly does not arrive so, and a receiver that counts in windows of its own is not to count one too many.
+func spacing(l subscriptions.RateLimit) time.Duration {
+	every := l.Per / time.Duration(l.Limit)
+	return every + every/100
+}
+
+// takeSlots gives each delivery of an endpoint with a rate limit its slot, the oldest the first.
+func (d *Dispatcher) takeSlots(ctx context.Context, p round, got []claimed, now time.Time) error {
+	limited := map[id.ID][]*claimed{}
+	for i := range got {
+		if t := p.targets[got[i].endpoint()]; t.RateLimit.Limit > 0 {
+			limited[t.Endpoint] = append(limited[t.Endpoint], &got[i])
+		}
+	}
+	if len(limited) == 0 {
+		return nil
+	}
+	wishes := make([]subscriptions.SlotWish, 0, len(limited))
+	for endpoint, list := range limited {
+		slices.SortFunc(list, func(a, b *claimed) int { return cmp.Compare(a.ID, b.ID) })
+		wishes = append(wishes, subscriptions.SlotWish{
+			Endpoint: endpoint, N: len(list), Every: spacing(p.targets[endpoint].RateLimit), Within: slotPatience,
+		})
+	}
+	slots, err := d.deps.Store.ReserveSlots(ctx, wishes)
+	if err != nil {
+		return err //nolint:wrapcheck // says it all
+	}
+	began := time.Now().Add(now.Sub(d.deps.Now())) // when the clock showed now
+	for _, w := range wishes {
+		got, there := slots[w.Endpoint]
+		if !there {
+			continue // deleted meanwhile
+		}
+		for i, c := range limited[w.Endpoint] {
+			c.slotAt, c.slotless = began.Add(got.Start.Add(time.Duration(i)*w.Every).Sub(now)), i >= got.N
+		}
+		d.roads.slotsTaken(w.Endpoint, got.Start.Add(time.Duration(got.N)*w.Every))
+	}
+	return nil
+}
+
+// slotsTaken notes when an endpoint's next slot is free.
+func (r *roads) slotsTaken(endpoint id.ID, next time.Time) {
+	r.mu.Lock()
+	r.to(endpoint).slotAt = next
+	r.mu.Unlock()
+}
+
+// slotPatience is how long a claim waits for its slot at most. What finds none so soon, because other processes were first,
+// is put back.
+const slotPatience = 2 * time.Second
+
+// awaitSlot waits until a delivery may go out.
+func (d *Dispatcher) awaitSlot(ctx context.Context, c claimed) error {
+	wait := time.Until(c.slotAt)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err() //nolint:wrapcheck // the context's
+	case c.slotAt.IsZero() || wait <= 0:
+		return nil
+	case c.slotless:
+		return errNoSlot
+	case !sleep(ctx, wait):
+		return ctx.Err() //nolint:wrapcheck // the context's
+	}
+	return nil
+}
