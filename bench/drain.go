@@ -57,6 +57,31 @@ func (w *world) drain(ctx context.Context, n int, stale bool) (throughput, error
 	return got, w.succeeded(ctx, first, n)
 }
 
+// drainComing times how long a dispatcher that runs already takes for n deliveries that all become due at a moment to come.
+func (w *world) drainComing(ctx context.Context, n int) (rate float64, err error) {
+	const notice = 4 * time.Second // long enough to make them and to have them noticed
+	endpoints, err := w.drainEndpoints(ctx, (n+perEndpoint-1)/perEndpoint)
+	if err != nil {
+		return 0, err
+	}
+	target := w.recorded.attempts.Load() + int64(n)
+	due := w.clock.Now().Add(notice)
+	first, err := w.fill(ctx, filling{endpoints: endpoints, n: n, payload: w.payload, due: due})
+	if err != nil {
+		return 0, err
+	}
+	wait := due.Sub(w.clock.Now())
+	if wait <= 0 {
+		return 0, fmt.Errorf("making %d deliveries took longer than %s", n, notice)
+	}
+	time.Sleep(wait)
+	begun := time.Now()
+	if err := w.awaitRecorded(ctx, target, drainPatience); err != nil {
+		return 0, fmt.Errorf("drain: %w", err)
+	}
+	return float64(n) / time.Since(begun).Seconds(), w.succeeded(ctx, first, n)
+}
+
 // timeDrain runs a dispatcher until it has recorded n attempts.
 func (w *world) timeDrain(ctx context.Context, n int) (throughput, error) {
 	pgBefore, err := w.pgCPUTime(ctx)

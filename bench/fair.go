@@ -69,7 +69,7 @@ func (w *world) quickOnes(ctx context.Context, long time.Duration, rate int) (ta
 		stamp(payload, 0, due)
 		n := rate*tick*int(fairTick/time.Millisecond)/1000 - made
 		b := &pgx.Batch{}
-		news := w.queueEvents(b, w.quick, made, n, payload)
+		news := w.queueEvents(b, filling{endpoints: w.quick, payload: payload}, made, n)
 		if err := w.db.SendBatch(ctx, b).Close(); err != nil {
 			return tally{}, err
 		}

@@ -16,8 +16,9 @@ type filling struct {
 	endpoints []endpoint
 	n         int
 	payload   []byte
-	atOnce    bool // one commit makes all of it due
-	stale     bool // statistics stay what they were before
+	due       time.Time // zero: at once
+	atOnce    bool      // one commit makes all of it due
+	stale     bool      // statistics stay what they were before
 }
 
 // fillChunk is how many events go into a transaction and a round trip.
@@ -32,7 +33,7 @@ func (w *world) fill(ctx context.Context, f filling) (first int64, err error) {
 	) error {
 		for at := 0; at < f.n; at += fillChunk {
 			b := &pgx.Batch{}
-			w.queueEvents(b, f.endpoints, at, min(fillChunk, f.n-at), f.payload)
+			w.queueEvents(b, f, at, min(fillChunk, f.n-at))
 			if err := to.SendBatch(ctx, b).Close(); err != nil {
 				return err
 			}
@@ -55,18 +56,21 @@ func (w *world) fill(ctx context.Context, f filling) (first int64, err error) {
 
 // queueEvents queues n events with a delivery each, beginning with the endpoint of that number, and gives the
 // deliveries.
-func (w *world) queueEvents(b *pgx.Batch, endpoints []endpoint, at, n int, payload []byte) []dispatcher.NewDelivery {
+func (w *world) queueEvents(b *pgx.Batch, f filling, at, n int) []dispatcher.NewDelivery {
 	const query = `
 INSERT INTO events (shard, id, tenant_id, type, content_type, payload, delivery_ids)
 SELECT e.shard, e.id, e.tenant, 'bench', 'application/json', @payload, ARRAY[e.delivery]
   FROM unnest(@shards::smallint[], @ids::bigint[], @tenants::bigint[], @deliveries::bigint[]) AS e(shard, id, tenant, delivery)`
 	news := make([]dispatcher.NewDelivery, n)
 	shards, events, tenants, deliveries := make([]int16, n), make([]int64, n), make([]int64, n), make([]int64, n)
-	now := w.clock.Now()
+	due := f.due
+	if due.IsZero() {
+		due = w.clock.Now()
+	}
 	for i := range news {
-		e := endpoints[(at+i)%len(endpoints)]
+		e := f.endpoints[(at+i)%len(f.endpoints)]
 		d := dispatcher.NewDelivery{
-			Shard: e.id.Shard, Event: w.ids.Next(), ID: w.ids.Next(), Tenant: e.tenant.N, Endpoint: e.id.N, DueAt: now,
+			Shard: e.id.Shard, Event: w.ids.Next(), ID: w.ids.Next(), Tenant: e.tenant.N, Endpoint: e.id.N, DueAt: due,
 		}
 		news[i], shards[i], events[i], tenants[i], deliveries[i] = d, d.Shard, d.Event, d.Tenant, d.ID
 	}
@@ -74,7 +78,7 @@ SELECT e.shard, e.id, e.tenant, 'bench', 'application/json', @payload, ARRAY[e.d
 		return nil
 	}
 	b.Queue(query, pgx.StrictNamedArgs{
-		"shards": shards, "ids": events, "tenants": tenants, "deliveries": deliveries, "payload": payload,
+		"shards": shards, "ids": events, "tenants": tenants, "deliveries": deliveries, "payload": f.payload,
 	})
 	dispatcher.QueueNew(b, news)
 	return news

@@ -16,6 +16,8 @@ const aroundSnapshot = 3
 // dead row where it is. Nothing is truncated meanwhile, as that would remove them all the same.
 func (b *bench) measureSnapshot(ctx context.Context) ([]measurement, error) {
 	w := b.w
+	stop := w.startDispatcher() // one for all of it, as in production: what it has seen go it need not read again
+	defer stop()
 	before, err := w.drains(ctx, 1+aroundSnapshot, b.drain)
 	if err != nil {
 		return nil, err
@@ -60,11 +62,11 @@ func (b *bench) measureSnapshot(ctx context.Context) ([]measurement, error) {
 func (w *world) drains(ctx context.Context, n, size int) ([]float64, error) {
 	var rates []float64
 	for range n {
-		got, err := w.drain(ctx, size, false)
+		rate, err := w.drainComing(ctx, size)
 		if err != nil {
 			return nil, err
 		}
-		rates = append(rates, got.rate)
+		rates = append(rates, rate)
 	}
 	return rates, nil
 }

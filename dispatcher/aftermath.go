@@ -1,8 +1,6 @@
 package dispatcher
 
 import (
-	"fmt"
-	"net/url"
 	"slices"
 	"time"
 
@@ -65,7 +63,7 @@ func (d *Dispatcher) queueAftermath(b *pgx.Batch, shard int16, results []result,
 		health: map[int64]*subscriptions.Health{}, before: map[int64]*alert.Finding{}, after: map[int64]*alert.Finding{},
 	}
 	for _, r := range results {
-		if r.decision.State == StateSucceeded && r.decision.Endpoint == EndpointStays && !r.claimed.probe && !trouble[r.claimed.endpoint()] {
+		if r.decision.State == StateSucceeded && r.decision.Endpoint == EndpointStays && r.claimed.turn.IsZero() && !trouble[r.claimed.endpoint()] {
 			continue
 		}
 		a.add(r, d.cfg.AlertAfterFailures)
@@ -201,45 +199,4 @@ func (a *aftermath) raise(r result, afterFailures int) {
 		f.Kind, f.Detail = kind, finding(kind, r)
 	}
 	f.Delivery, f.At = r.claimed.ID, r.endedAt
-}
-
-// finding says in plain words what an alert is about, to the endpoint's owner: what, where, and what to do.
-func finding(kind alert.Kind, r result) string {
-	where := fmt.Sprintf("Endpoint %s (%s)", id.Endpoint.Format(r.claimed.endpoint()), place(r.target.URL))
-	why := explain(r.outcome, r.answer)
-	switch kind {
-	case alert.EndpointDead:
-		return where + " answered 410 Gone. It gets nothing more until it is enabled again; what was waiting for it is cancelled."
-	case alert.EndpointDisabled:
-		if r.decision.EndpointReason == disabledByReceiver {
-			return where + " asked to be switched off (webhook-delivery: disable). Its deliveries are held until it is enabled again."
-		}
-		return where + " was switched off: every attempt failed for too long, the last one because " + why +
-			". Its deliveries are held until it is enabled again."
-	case alert.EndpointBlocked:
-		return where + " cannot be delivered to: " + why + ". Change its URL."
-	case alert.EndpointUnauthorized:
-		return where + fmt.Sprintf(" refuses our credentials (%d): check its secret and its headers.", r.answer.status)
-	case alert.DeliveryFailed:
-		return fmt.Sprintf("%s: delivery %s failed for good (%s)%s.", where, r.deliveryID(), r.decision.Reason, because(why))
-	case alert.DeliveryFailing:
-		return fmt.Sprintf("%s: delivery %s has failed %d times%s.", where, r.deliveryID(), r.decision.Failures, because(why))
-	}
-	return where
-}
-
-func because(why string) string {
-	if why == "" {
-		return ""
-	}
-	return ": " + why
-}
-
-// place is a URL without what may be secret in it.
-func place(raw string) string {
-	u, err := url.Parse(raw)
-	if err != nil || raw == "" {
-		return "URL unknown"
-	}
-	return clip(u.Scheme+"://"+u.Host+u.EscapedPath(), 200)
 }

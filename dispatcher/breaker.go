@@ -1,8 +1,10 @@
 package dispatcher
 
 import (
+	"context"
 	"time"
 
+	"github.com/postrider/postrider/internal/id"
 	"github.com/postrider/postrider/subscriptions"
 )
 
@@ -25,15 +27,33 @@ func (d *Dispatcher) paceChange(r result) subscriptions.PaceChange {
 		Endpoint: r.claimed.EndpointID, Version: r.target.Version, PausedUntil: r.decision.PauseUntil,
 	}
 	_, unwell := judge(r.outcome, r.answer.status, r.answer.timings.total)
-	switch told := r.made && r.outcome != Unknown; {
-	case r.claimed.probe && told && unwell:
+	switch probes := !r.claimed.turn.IsZero(); {
+	case probes && r.told() && unwell:
 		c.Reopen, c.Until = true, r.endedAt.Add(cooldown(d.schedule(r.target), r.target.Trips))
-	case r.claimed.probe && told:
+	case probes && r.told():
 		c.Close = true
 	case r.opens:
 		c.Open, c.Until = true, r.endedAt.Add(cooldown(d.schedule(r.target), 0))
 	}
 	return c
+}
+
+// told reports whether the receiver has had its say.
+func (r result) told() bool { return r.made && r.outcome != Unknown }
+
+// giveBack gives up turns to probe that were not used, beside the loops: another may be taken at once then, and not only
+// when these have ended by themselves.
+func (d *Dispatcher) giveBack(turns map[id.ID]time.Time) {
+	for endpoint, turn := range turns {
+		d.tasks.Go(func() {
+			ctx, cancel := context.WithTimeout(d.beside, dbPatience)
+			defer cancel()
+			if err := d.deps.Store.GiveBackProbe(ctx, endpoint, turn); err != nil && d.beside.Err() == nil {
+				d.log.Warn().Err(err).Msg("probe.failed")
+			}
+			d.targets.forget(endpoint)
+		})
+	}
 }
 
 // cooldown is how long a breaker stays open that has opened so many times in a row.

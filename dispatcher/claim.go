@@ -36,7 +36,7 @@ type claimed struct {
 	leaseEnds time.Time // by this process's monotonic clock
 	slotAt    time.Time // its slot of the endpoint's rate limit; zero: at once
 	slotless  bool      // it has none: slotAt is when there may be one
-	probe     bool      // of its endpoint's breaker
+	turn      time.Time // it probes its endpoint's breaker, and its turn to do so ends then; zero: it does not
 }
 
 func (c claimed) delivery() id.ID { return id.ID{Shard: c.Shard, N: c.ID} }

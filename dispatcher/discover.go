@@ -30,22 +30,33 @@ SELECT s.shard, x.endpoint_id, x.lane, x.next_retry_at FROM unnest(@shards::inte
     )
     SELECT endpoint_id, lane, next_retry_at FROM e) x`
 
+// lookedAtOnce is how many buckets are looked through by a statement: what one has found may be claimed while the next looks.
+const lookedAtOnce = 32
+
 // discover looks through buckets and notes in roads what it finds. One that the database refuses to look through costs
 // itself alone.
 func (d *Dispatcher) discover(ctx context.Context, shards []int16) error {
-	err := d.discoverIn(ctx, shards)
-	if err == nil || fault.Is(err, fault.Unavailable) || ctx.Err() != nil {
-		return err
-	}
-	for _, shard := range shards {
-		if err := d.discoverIn(ctx, []int16{shard}); err != nil {
-			d.sicken(shard, err)
+	for some := range slices.Chunk(shards, lookedAtOnce) {
+		err := d.discoverIn(ctx, some)
+		switch {
+		case err == nil:
+			d.nudge()
+		case fault.Is(err, fault.Unavailable) || ctx.Err() != nil:
+			return err
+		default:
+			for _, shard := range some {
+				if err := d.discoverIn(ctx, []int16{shard}); err != nil {
+					d.sicken(shard, err)
+				}
+			}
 		}
 	}
 	return nil
 }
 
 func (d *Dispatcher) discoverIn(ctx context.Context, shards []int16) error {
+	ctx, cancel := context.WithTimeout(ctx, dbPatience)
+	defer cancel()
 	shards = slices.DeleteFunc(slices.Clone(shards), d.sick)
 	rows, err := d.deps.Queue.Query(ctx, discoverSQL, pgx.StrictNamedArgs{"shards": shards})
 	if err == nil {

@@ -137,7 +137,7 @@ func (r result) deliveryID() string { return id.Delivery.Format(r.claimed.delive
 // and an attempt that it interrupts costs the delivery nothing. read is when the target was looked at.
 func (d *Dispatcher) deliver(ctx context.Context, c claimed, target *subscriptions.Target, read time.Time) {
 	r := result{claimed: c, owner: d.owner, target: target, ownSlot: true}
-	if err := d.awaitSlot(ctx, c); err != nil {
+	if err := d.mayBegin(ctx, c, target); err != nil {
 		d.finish(d.putBack(ctx, r, err))
 		return
 	}
@@ -167,6 +167,18 @@ func (d *Dispatcher) deliver(ctx context.Context, c claimed, target *subscriptio
 	r.outcome = Classify(r.answer.status, r.answer.err)
 	r.decision = Decide(d.facts(r))
 	d.finish(r)
+}
+
+// mayBegin waits for the delivery's slot. It is an error if it has none, or if its lease leaves no time for an attempt, as
+// after a process that stood still: somebody else may have it by now.
+func (d *Dispatcher) mayBegin(ctx context.Context, c claimed, t *subscriptions.Target) error {
+	if err := d.awaitSlot(ctx, c); err != nil {
+		return err
+	}
+	if time.Until(c.leaseEnds) < d.timeout(t) {
+		return errLate
+	}
+	return nil
 }
 
 // stillThere gives the target as it is now, if it was read more than a second ago: a large payload may have waited for

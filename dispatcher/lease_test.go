@@ -2,9 +2,12 @@ package dispatcher
 
 import (
 	"context"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/postrider/postrider/internal/id"
 )
 
 // A dispatcher that claims and then never comes back is one whose process died: its lease runs out, the attempt shows as
@@ -343,5 +346,31 @@ func TestInFlightEndsWithItsEndpoint(t *testing.T) {
 	}
 	if n := w.count(`SELECT count(*) FROM deliveries`); n != 0 {
 		t.Errorf("%d still wait", n)
+	}
+}
+
+// A process that stood still longer than its lease sends nothing it claimed before: somebody else may have it by now.
+func TestNothingIsSentUnderALeaseThatIsNearlyOver(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(*http.Request) (*http.Response, error) {
+		t.Error("it is sent")
+		return reply(200, nil, "")
+	})
+	endpoint := w.endpoint()
+	delivery := w.enqueue(endpoint, `{}`)
+	got, err := w.d.claim(t.Context(), map[int16][]wish{endpoint.Shard: {{endpoint: endpoint.N, slots: 1}}})
+	if err != nil || len(got) != 1 {
+		t.Fatal(got, err)
+	}
+	known, err := w.d.targets.fresh(t.Context(), []id.ID{endpoint})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got[0].leaseEnds = time.Now().Add(w.d.cfg.Timeout / 2)
+	w.d.inFlight.Add(1)
+	w.d.hand(t.Context(), errand{got[0], known[0], time.Now()})
+	w.settle(w.d)
+	if got := w.get(delivery); got.State != Pending || got.Attempts != 0 {
+		t.Errorf("%+v", got)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/postrider/postrider/internal/id"
+	"github.com/postrider/postrider/subscriptions"
 )
 
 // How fast an endpoint is sent to follows from its answers. Three things are kept apart:
@@ -25,12 +26,13 @@ const (
 
 // pace is what this process has learnt of how fast an endpoint may be sent to.
 type pace struct {
-	size   int       // of the window; 0: nothing learnt yet
-	cutAt  time.Time // when the window was last cut: one answer of many in flight at that moment cuts, not each
-	unwell int       // failures in a row of the kinds that say the receiver is not well, a delivery's own in a row as one
-	failed int64     // the delivery that the last of them was of
-	slotAt time.Time // the next free slot of its rate limit, as far as this process knows
-	held   bool      // when last looked at, its breaker was not closed or it was paused
+	size   int                     // of the window; 0: nothing learnt yet
+	cutAt  time.Time               // when the window was last cut: one answer of many in flight at that moment cuts, not each
+	unwell int                     // failures in a row of the kinds that say the receiver is not well, a delivery's own in a row as one
+	failed int64                   // the delivery that the last of them was of
+	slotAt time.Time               // the next free slot of its rate limit, as far as this process knows
+	slotOf subscriptions.RateLimit // the limit that slotAt is of
+	held   bool                    // when last looked at, its breaker was not closed or it was paused
 }
 
 func (p *pace) window() int {

@@ -20,17 +20,19 @@ type round struct {
 }
 
 // plan shares room, of free slots, out among the endpoints whose turn has come, that have a slot free and that may be
-// sent to. What is due to others is forgotten here, and cancelled for closed ones.
+// sent to. What is due to others is forgotten here, and cancelled for closed ones. With an error come the probes whose turns
+// have been taken by then.
 func (d *Dispatcher) plan(ctx context.Context, room, free int) (round, error) {
 	now := d.deps.Now()
 	s := newSharing(d.roads, room, free, d.cfg.MaxInFlight)
 	p := round{targets: map[id.ID]*subscriptions.Target{}, probes: map[id.ID]time.Time{}}
-	for at, left := d.roads.begin(); left > 0 && s.room > 0; {
-		window, looked := d.roads.due(now, at, left, lookAhead)
+	at, of := d.roads.begin()
+	for left := of; left > 0 && s.room > 0; {
+		window, looked := d.roads.due(now, at, left, of, lookAhead)
 		at, left = at+looked, left-looked
 		fresh, err := d.targets.fresh(ctx, endpointsOf(window))
 		if err != nil {
-			return round{}, err
+			return p, err
 		}
 		for i, r := range window {
 			if s.room == 0 {
@@ -45,7 +47,7 @@ func (d *Dispatcher) plan(ctx context.Context, room, free int) (round, error) {
 			}
 			slots, turn, err := d.admit(ctx, r, target, now)
 			if err != nil {
-				return round{}, err
+				return p, err
 			}
 			if slots <= 0 {
 				continue
@@ -71,6 +73,8 @@ func (d *Dispatcher) admit(ctx context.Context, r dueRoad, t *subscriptions.Targ
 		return 0, time.Time{}, nil
 	case t.Breaker != subscriptions.BreakerClosed && t.BreakerUntil.After(now):
 		d.roads.hold(r.endpoint, t.BreakerUntil, now)
+		return 0, time.Time{}, nil
+	case t.RateLimit.Limit > 0 && d.slotsAhead(r, t, now) == 0:
 		return 0, time.Time{}, nil
 	case t.Breaker != subscriptions.BreakerClosed:
 		turn = now.Add(d.timeout(t) + probeSlack).Truncate(time.Microsecond) // as the database keeps it

@@ -10,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/postrider/postrider/internal/pg"
-	"github.com/postrider/postrider/internal/pgtest"
 	"github.com/postrider/postrider/subscriptions"
 )
 
@@ -19,11 +18,6 @@ import (
 func TestPlansOfTheQueue(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, always(200))
-	queue, err := pg.OpenQueue(t.Context(), pgtest.URL(t), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer queue.Close()
 	endpoint := w.endpoint()
 	one := []int16{endpoint.Shard}
 	wishes := w.d.leaseArgs(w.clock())
@@ -49,7 +43,7 @@ func TestPlansOfTheQueue(t *testing.T) {
 	check := func(state string) {
 		for name, c := range statements {
 			for _, mode := range []string{"force_custom_plan", "force_generic_plan"} {
-				plan := planOf(t, queue, mode, c.sql, c.args)
+				plan := planOf(t, w.queue, mode, c.sql, c.args)
 				for _, index := range c.want {
 					if !strings.Contains(plan, index) {
 						t.Errorf("%s, %s, %s: no %s in\n%s", state, name, mode, index, plan)
@@ -67,7 +61,7 @@ func TestPlansOfTheQueue(t *testing.T) {
 		}
 	}
 	check("empty")
-	_, err = w.db.Exec(t.Context(), `INSERT INTO deliveries (shard, id, tenant_id, event_id, endpoint_id, state, attempts,
+	_, err := w.db.Exec(t.Context(), `INSERT INTO deliveries (shard, id, tenant_id, event_id, endpoint_id, state, attempts,
 			next_retry_at, lease_owner, leased_until)
 		SELECT $1, n, 1, n, $2::bigint + n % 100, CASE WHEN n % 2 = 0 THEN 'in_flight' ELSE 'pending' END::delivery_state, 1, $3::timestamptz,
 			CASE WHEN n % 2 = 0 THEN 1 END, CASE WHEN n % 2 = 0 THEN $3::timestamptz + interval '1 minute' END

@@ -77,12 +77,14 @@ func (r *roads) note(endpoint id.ID, in lane, due time.Time) {
 	hint.waiting++
 }
 
-// found remembers that the first delivery in a lane is due at that time, and that there may be more behind it.
+// found remembers that the first delivery in a lane is due at that time, so that a claim need not look further back, and that
+// there may be more behind it.
 func (r *roads) found(endpoint id.ID, in lane, due time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	hint := &r.to(endpoint).lanes[in]
 	hint.note(due)
+	hint.from = later(hint.from, earlier(due, hint.dueAt).Add(-late)) // somebody may just have noted an earlier one
 	hint.many = true
 }
 
@@ -120,64 +122,6 @@ func (l *laneHint) likely() int {
 const unknown = 1 << 20
 
 func (l *laneHint) due(now time.Time) bool { return !l.dueAt.IsZero() && !l.dueAt.After(now) }
-
-// dueRoad is a road that something is due on, as it was when due was asked.
-type dueRoad struct {
-	endpoint id.ID
-	inFlight int
-	window   int // how many the endpoint's answers allow in flight; before its own cap
-	slotAt   time.Time
-	held     bool
-	due      [laneCount]bool
-	likely   int // how many deliveries a claim may find
-}
-
-// begin gives where a round begins and how many roads there are: behind the one that the last round ended with, so that with
-// more endpoints than room each gets its turn.
-func (r *roads) begin() (first, n int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.unsorted {
-		slices.SortFunc(r.inOrder, func(a, b *road) int { return compare(a.endpoint, b.endpoint) })
-		r.unsorted = false
-	}
-	first, _ = slices.BinarySearchFunc(r.inOrder, r.turn, func(known *road, turn id.ID) int {
-		if compare(known.endpoint, turn) <= 0 {
-			return -1
-		}
-		return 1
-	})
-	return first, len(r.inOrder)
-}
-
-// due gives up to most roads that something is due on at now, of those from the first-th on, n in a circle; and how many it
-// has looked at. Between begin and the last due nothing else may sort or sweep, which only the claim loop does.
-func (r *roads) due(now time.Time, first, n, most int) (out []dueRoad, looked int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	out = make([]dueRoad, 0, most)
-	for looked < n && len(out) < most {
-		known := r.inOrder[first%len(r.inOrder)]
-		first, looked = first+1, looked+1
-		if known.closedUntil.After(now) {
-			continue
-		}
-		d := dueRoad{
-			endpoint: known.endpoint, inFlight: known.inFlight, window: known.window(), slotAt: known.slotAt, held: known.held,
-		}
-		some := false
-		for in := range known.lanes {
-			if d.due[in] = known.lanes[in].due(now); d.due[in] {
-				d.likely += known.lanes[in].likely()
-				some = true
-			}
-		}
-		if some {
-			out = append(out, d)
-		}
-	}
-	return out, looked
-}
 
 func compare(a, b id.ID) int {
 	if a.Shard != b.Shard {
@@ -261,7 +205,11 @@ func (r *roads) left(c claimed, s symptom, unwell bool, most int, begun, now tim
 	if r.tenants[c.TenantID]--; r.tenants[c.TenantID] <= 0 {
 		delete(r.tenants, c.TenantID)
 	}
-	return known.unwell
+	inARow = known.unwell
+	if inARow >= breakerAfter {
+		known.unwell = 0 // it opens the breaker, if nobody else has, and counts anew when it is closed again
+	}
+	return inARow
 }
 
 // close leaves a road alone until then; an earlier reopen lets it be looked at again.

@@ -19,7 +19,7 @@ func endpointNumbers(due []dueRoad) []int64 {
 // all gives the roads that something is due on, in turn.
 func (r *roads) all(now time.Time) []dueRoad {
 	first, n := r.begin()
-	out, _ := r.due(now, first, n, n)
+	out, _ := r.due(now, first, n, n, n)
 	return out
 }
 
@@ -109,8 +109,9 @@ func TestRoundLooksAtEachRoadOnce(t *testing.T) {
 		r.turn = id.ID{Shard: 1, N: 7}
 		var got []int64
 		pages := 0
-		for at, left := r.begin(); left > 0; pages++ {
-			page, looked := r.due(noon, at, left, most)
+		at, of := r.begin()
+		for left := of; left > 0; pages++ {
+			page, looked := r.due(noon, at, left, of, most)
 			if looked == 0 || len(page) > most {
 				t.Fatalf("%d at a time: %d looked at, %d given", most, looked, len(page))
 			}
@@ -232,5 +233,21 @@ func TestCountsComeBack(t *testing.T) {
 		if known.inFlight != 0 {
 			t.Errorf("%v: %d in flight", known.endpoint, known.inFlight)
 		}
+	}
+}
+
+// What a look has found is older than what has been noted meanwhile: the one that came in between is not passed over.
+func TestALookHidesNothingThatWasJustNoted(t *testing.T) {
+	t.Parallel()
+	r := newRoads()
+	key := id.ID{Shard: 1, N: 7}
+	r.note(key, laneFirst, noon)
+	r.found(key, laneFirst, noon.Add(24*time.Hour))
+	if from := r.byEndpoint[key].lanes[laneFirst].from; from.After(noon) {
+		t.Errorf("a claim would look no further back than %v", from)
+	}
+	r.found(key, laneRetry, noon)
+	if from := r.byEndpoint[key].lanes[laneRetry].from; !from.Equal(noon.Add(-late)) {
+		t.Errorf("a claim reads again what the look has read: from %v", from)
 	}
 }

@@ -27,13 +27,16 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	recording.Go(func() { d.runRecorder(recorder) })
 
 	var loops sync.WaitGroup
-	go d.runCarriers(work) // to the end of what they carry
+	var carrying sync.WaitGroup
+	carrying.Go(func() { d.runCarriers(work) }) // to the end of what they carry
 	loops.Go(func() { d.runRescue(ctx) })
 	loops.Go(func() { d.runLook(ctx) })
 	loops.Go(func() { d.runClaim(ctx, work) })
 	loops.Wait()
 
 	d.drain(stopWork)
+	stopWork()
+	carrying.Wait()
 	close(d.results) // every sender has handed in its result: the recorder ends when it has written them all
 	forced := time.AfterFunc(d.cfg.Grace, stopRecorder)
 	defer forced.Stop()
@@ -117,8 +120,7 @@ func (d *Dispatcher) await(ctx context.Context, sweep <-chan time.Time, wait tim
 	defer timer.Stop()
 	select {
 	case <-sweep:
-		d.targets.sweep()
-		d.roads.sweep(d.deps.Now())
+		d.sweep()
 		return
 	default:
 	}
@@ -127,6 +129,18 @@ func (d *Dispatcher) await(ctx context.Context, sweep <-chan time.Time, wait tim
 	case <-d.news:
 	case <-timer.C:
 	}
+}
+
+// sweep drops what memory need not keep.
+func (d *Dispatcher) sweep() {
+	d.targets.sweep()
+	d.roads.sweep(d.deps.Now())
+	d.complained.Range(func(endpoint, at any) bool {
+		if said, ok := at.(time.Time); ok && time.Since(said) > complainEvery {
+			d.complained.Delete(endpoint)
+		}
+		return true
+	})
 }
 
 // nudge has the claim loop look again: something has become due, or a slot free.
@@ -147,6 +161,7 @@ func (d *Dispatcher) round(ctx, work context.Context) (n int, more bool, err err
 	free := d.cfg.MaxInFlight - int(d.inFlight.Load())
 	plan, err := d.plan(ctx, min(free, claimLimit), free)
 	if err != nil || len(plan.wishes)+len(plan.ordered) == 0 {
+		d.giveBack(plan.probes)
 		return 0, false, err // with no slot free, a record will nudge the loop
 	}
 	// Not ctx: a stop must not lose sight of what has just been leased.
@@ -155,11 +170,7 @@ func (d *Dispatcher) round(ctx, work context.Context) (n int, more bool, err err
 		heads, err = d.claimAndHand(work, plan, plan.ordered, d.claimOrdered)
 		n += heads
 	}
-	for endpoint, turn := range plan.probes { // nothing was to be had for it after all
-		if err := d.deps.Store.GiveBackProbe(ctx, endpoint, turn); err != nil {
-			d.log.Warn().Err(err).Msg("probe.failed") // the turn ends by itself
-		}
-	}
+	d.giveBack(plan.probes) // nothing was to be had for these after all
 	if err != nil && n > 0 {
 		d.log.Error().Err(err).Msg("claim.failed")
 		err = nil
@@ -179,19 +190,21 @@ func (d *Dispatcher) claimAndHand(
 	d.roads.claimed(now, wishes, got)
 	d.inFlight.Add(int64(len(got)))
 	d.deps.Metrics.InFlight(len(got))
-	if err := d.takeSlots(work, plan, got, now); err != nil {
-		d.log.Warn().Err(err).Msg("slots.failed") // they go out at once, and the next ones in their time
-	}
+	free, limited := plan.limited(got)
+	d.handAll(work, plan, free, begun)
+	d.takeSlots(work, plan, limited, now)
+	d.handAll(work, plan, limited, begun)
+	return len(got), err
+}
+
+func (d *Dispatcher) handAll(work context.Context, plan round, got []claimed, begun time.Time) {
 	for i := range got {
 		c := got[i]
 		c.leaseEnds = begun.Add(d.cfg.Lease)
-		if _, probes := plan.probes[c.endpoint()]; probes {
-			c.probe = true
-			delete(plan.probes, c.endpoint())
-		}
+		c.turn = plan.probes[c.endpoint()]
+		delete(plan.probes, c.endpoint())
 		d.hand(work, errand{c, plan.targets[c.endpoint()], begun})
 	}
-	return len(got), err
 }
 
 func (d *Dispatcher) runRescue(ctx context.Context) {
@@ -202,7 +215,7 @@ func (d *Dispatcher) runRescue(ctx context.Context) {
 		} else if n > 0 {
 			d.log.Warn().Int("attempts", n).Msg("rescue.found")
 		}
-		if !sleep(ctx, max(rescueEvery, rescueRest*time.Since(begun))) {
+		if !sleep(ctx, min(max(rescueEvery, rescueRest*time.Since(begun)), d.cfg.Lease)) {
 			return
 		}
 	}

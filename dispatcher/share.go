@@ -2,8 +2,8 @@ package dispatcher
 
 const (
 	// leastShare is how many deliveries an endpoint is given in a round if it has them and the slots: with many endpoints a
-	// round then serves some of them, neighbours in few buckets, instead of all of them a little, in a statement for each
-	// bucket. The next round begins behind them, milliseconds later.
+	// round then serves some of them well, neighbours in few buckets, instead of all of them a little: each endpoint in it
+	// is read and looked up. The next round begins behind them, milliseconds later.
 	leastShare = 16
 	// tenantShare bounds how many slots one tenant has: so many times what is free. Alone it can have all but a ninth of
 	// them, two have eight seventeenths each, and whoever comes new finds some free. (Dynamic thresholds, as switches

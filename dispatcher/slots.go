@@ -19,7 +19,10 @@ const slotHorizon = 100 * time.Millisecond
 
 // slotsAhead is how many slots of its rate limit an endpoint has within slotHorizon.
 func (d *Dispatcher) slotsAhead(r dueRoad, t *subscriptions.Target, now time.Time) int {
-	next := later(later(r.slotAt, t.NextSlotAt), now)
+	next := later(t.NextSlotAt, now)
+	if r.slotOf == t.RateLimit { // else another process has changed the limit, and with it the slots
+		next = later(next, r.slotAt)
+	}
 	ahead := now.Add(slotHorizon).Sub(next)
 	if ahead < 0 {
 		d.roads.close(r.endpoint, earlier(next.Add(-slotHorizon), now.Add(targetsMaxAge)))
@@ -35,19 +38,33 @@ func spacing(l subscriptions.RateLimit) time.Duration {
 	return every + every/100
 }
 
-// takeSlots gives each delivery of an endpoint with a rate limit its slot, the oldest the first.
-func (d *Dispatcher) takeSlots(ctx context.Context, p round, got []claimed, now time.Time) error {
-	limited := map[id.ID][]*claimed{}
-	for i := range got {
-		if t := p.targets[got[i].endpoint()]; t.RateLimit.Limit > 0 {
-			limited[t.Endpoint] = append(limited[t.Endpoint], &got[i])
+// limited tells those of what was claimed that need a slot from the others.
+func (p round) limited(got []claimed) (free, limited []claimed) {
+	for _, c := range got {
+		if p.targets[c.endpoint()].RateLimit.Limit > 0 {
+			limited = append(limited, c)
+		} else {
+			free = append(free, c)
 		}
 	}
+	return free, limited
+}
+
+// takeSlots gives each delivery of endpoints with a rate limit its slot, the oldest the first. What gets none is slotless.
+func (d *Dispatcher) takeSlots(ctx context.Context, p round, limited []claimed, now time.Time) {
 	if len(limited) == 0 {
-		return nil
+		return
 	}
-	wishes := make([]subscriptions.SlotWish, 0, len(limited))
-	for endpoint, list := range limited {
+	ctx, cancel := context.WithTimeout(ctx, dbPatience)
+	defer cancel()
+	of := map[id.ID][]*claimed{}
+	for i := range limited {
+		c := &limited[i]
+		c.slotAt, c.slotless = time.Now().Add(time.Second), true
+		of[c.endpoint()] = append(of[c.endpoint()], c)
+	}
+	wishes := make([]subscriptions.SlotWish, 0, len(of))
+	for endpoint, list := range of {
 		slices.SortFunc(list, func(a, b *claimed) int { return cmp.Compare(a.ID, b.ID) })
 		wishes = append(wishes, subscriptions.SlotWish{
 			Endpoint: endpoint, N: len(list), Every: spacing(p.targets[endpoint].RateLimit), Within: slotPatience,
@@ -55,27 +72,28 @@ func (d *Dispatcher) takeSlots(ctx context.Context, p round, got []claimed, now 
 	}
 	slots, err := d.deps.Store.ReserveSlots(ctx, wishes)
 	if err != nil {
-		return err //nolint:wrapcheck // says it all
+		d.log.Warn().Err(err).Msg("slots.failed") // a limit is kept: without slots they go back
+		return
 	}
 	began := time.Now().Add(now.Sub(d.deps.Now())) // when the clock showed now
 	for _, w := range wishes {
 		got, there := slots[w.Endpoint]
 		if !there {
-			continue // deleted meanwhile
+			continue // deleted meanwhile, or somebody holds its row
 		}
-		for i, c := range limited[w.Endpoint] {
+		for i, c := range of[w.Endpoint] {
 			c.slotAt, c.slotless = began.Add(got.Start.Add(time.Duration(i)*w.Every).Sub(now)), i >= got.N
 		}
-		d.roads.slotsTaken(w.Endpoint, got.Start.Add(time.Duration(got.N)*w.Every))
+		d.roads.slotsTaken(w.Endpoint, p.targets[w.Endpoint].RateLimit, got.Start.Add(time.Duration(got.N)*w.Every))
 	}
-	return nil
 }
 
-// slotsTaken notes when an endpoint's next slot is free.
-func (r *roads) slotsTaken(endpoint id.ID, next time.Time) {
+// slotsTaken notes when an endpoint's next slot is free, under the limit that it has.
+func (r *roads) slotsTaken(endpoint id.ID, of subscriptions.RateLimit, next time.Time) {
 	r.mu.Lock()
-	r.to(endpoint).slotAt = next
-	r.mu.Unlock()
+	defer r.mu.Unlock()
+	known := r.to(endpoint)
+	known.slotAt, known.slotOf = next, of
 }
 
 // slotPatience is how long a claim waits for its slot at most. What finds none so soon, because other processes were first,

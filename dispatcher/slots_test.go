@@ -39,9 +39,7 @@ func (w *world) lease(d *Dispatcher) []claimed {
 		w.Fatal(err)
 	}
 	d.roads.claimed(w.clock(), p.wishes, got)
-	if err := d.takeSlots(w.Context(), p, got, w.clock()); err != nil {
-		w.Fatal(err)
-	}
+	d.takeSlots(w.Context(), p, got, w.clock())
 	slices.SortFunc(got, func(a, b claimed) int { return a.slotAt.Compare(b.slotAt) })
 	return got
 }
@@ -129,9 +127,7 @@ func TestSlotsDoNotMoveWithTheTimeThatAClaimTakes(t *testing.T) {
 	}
 	began := w.clock()
 	w.advance(50 * time.Millisecond) // the claim took that long
-	if err := w.d.takeSlots(t.Context(), p, got, began); err != nil {
-		t.Fatal(err)
-	}
+	w.d.takeSlots(t.Context(), p, got, began)
 	if wait := time.Until(got[0].slotAt); wait > 25*time.Millisecond {
 		t.Errorf("a slot that is free at once is waited for: %v", wait)
 	}
@@ -215,5 +211,22 @@ func TestAwaitSlot(t *testing.T) {
 	stop()
 	if err := d.awaitSlot(stopped, claimed{slotAt: now.Add(slotPatience - 100*time.Millisecond)}); !errors.Is(err, context.Canceled) {
 		t.Errorf("while we stop: %v", err)
+	}
+}
+
+// Another process may have changed the limit: what this one knows of slots of the former says nothing about the new.
+func TestSlotsOfAFormerLimitAreForgotten(t *testing.T) {
+	t.Parallel()
+	d := &Dispatcher{roads: newRoads()}
+	slow, fast := subscriptions.RateLimit{Limit: 1, Per: 24 * time.Hour}, subscriptions.RateLimit{Limit: 100, Per: time.Second}
+	key := id.ID{Shard: 1, N: 7}
+	d.roads.note(key, laneFirst, noon)
+	d.roads.slotsTaken(key, slow, noon.Add(24*time.Hour))
+	r := d.roads.all(noon)[0]
+	if n := d.slotsAhead(r, &subscriptions.Target{RateLimit: slow}, noon); n != 0 {
+		t.Errorf("%d slots of the slow limit", n)
+	}
+	if n := d.slotsAhead(r, &subscriptions.Target{RateLimit: fast}, noon); n < 5 {
+		t.Errorf("%d slots of the fast limit", n)
 	}
 }

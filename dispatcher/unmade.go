@@ -13,6 +13,7 @@ import (
 var (
 	errNoEvent = errors.New("the event is not there any more")
 	errNoSlot  = errors.New("the endpoint's rate limit leaves no slot yet")
+	errLate    = errors.New("the lease leaves no time for an attempt")
 	errClosed  = errors.New("nothing may be sent to the endpoint any more")
 )
 

@@ -29,6 +29,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type world struct {
 	*testing.T
 	db     *pgxpool.Pool
+	queue  *pgxpool.Pool
 	ids    *id.Generator
 	store  *subscriptions.Store
 	tenant subscriptions.Tenant
@@ -51,6 +52,12 @@ func (noMetrics) InFlight(int)                  {}
 func newWorld(t *testing.T, play doer) *world {
 	t.Helper()
 	w := &world{T: t, db: pgtest.Pool(t), now: noon}
+	queue, err := pg.OpenQueue(t.Context(), pgtest.URL(t), 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(queue.Close)
+	w.queue = queue
 	w.ids = id.NewGenerator(1, w.clock)
 	box, err := seal.New([][]byte{bytes.Repeat([]byte{7}, 32)})
 	if err != nil {
@@ -74,7 +81,7 @@ func (w *world) another(play doer) *Dispatcher {
 		MaxInFlightPerEndpoint: 10, ResponseBodyLimit: 64, AlertAfterFailures: 5, UserAgent: "Postrider/test",
 		Grace: 5 * time.Second,
 	}, Deps{
-		DB: w.db, IDs: w.ids, Now: w.clock, Doer: play, Store: w.store, Desk: desk, Metrics: noMetrics{},
+		DB: w.db, Queue: w.queue, IDs: w.ids, Now: w.clock, Doer: play, Store: w.store, Desk: desk, Metrics: noMetrics{},
 		Log: zerolog.New(zerolog.NewTestWriter(w.T)), WallTime: time.Now,
 	})
 }

@@ -43,7 +43,8 @@ func (s *Store) UpdateEndpoint(ctx context.Context, t Tenant, ref, ifMatch strin
 		}
 		var minted signer.Secret
 		stale := p.outdates(before, e)
-		if !reflect.DeepEqual(before, e) {
+		// What was on its way before the owner let it go is not to hold it again, so that is a new version as well.
+		if !reflect.DeepEqual(before, e) || stale.breaker && before.Pace.holds() {
 			e.Version, e.UpdatedAt = before.Version+1, now
 			if minted, err = s.change(ctx, tx, before, e, r, secret); err != nil {
 				return err

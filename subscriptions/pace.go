@@ -29,6 +29,9 @@ type Pace struct {
 	PausedUntil *time.Time // nil as well once it has passed
 }
 
+// holds reports whether deliveries wait because of it.
+func (p Pace) holds() bool { return p.Breaker != BreakerClosed || p.PausedUntil != nil }
+
 // PaceChange is what a batch of attempts showed of one endpoint. At most one of Open, Reopen and Close is set.
 type PaceChange struct {
 	Endpoint int64

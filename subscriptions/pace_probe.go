@@ -15,12 +15,17 @@ import (
 // probed: the breaker is half-open then. The right ends at until; whoever has it says by then, with Close or Reopen, what
 // came of it, or else another may take it. false: the breaker is closed, it is too early, or another has the right.
 func (s *Store) TakeProbe(ctx context.Context, endpoint id.ID, until time.Time) (bool, error) {
-	// Of two at once the second waits for the row, and finds breaker_until moved.
+	// Nobody waits for a row that another has: it is the other's turn, or the breaker is just changing.
 	const query = `
-UPDATE endpoint_pace
+WITH mine AS MATERIALIZED (
+     SELECT shard, endpoint_id FROM endpoint_pace
+      WHERE shard = @shard AND endpoint_id = @endpoint AND breaker <> 'closed' AND breaker_until <= @now
+        FOR UPDATE SKIP LOCKED)
+UPDATE endpoint_pace p
    SET breaker = 'half_open', breaker_until = @until,
        breaker_changed_at = CASE breaker WHEN 'open' THEN @now ELSE breaker_changed_at END
- WHERE shard = @shard AND endpoint_id = @endpoint AND breaker <> 'closed' AND breaker_until <= @now`
+  FROM mine
+ WHERE p.shard = mine.shard AND p.endpoint_id = mine.endpoint_id`
 	tag, err := s.db.Exec(ctx, query, pgx.StrictNamedArgs{
 		"shard": endpoint.Shard, "endpoint": endpoint.N, "until": until, "now": s.now(),
 	})

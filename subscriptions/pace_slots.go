@@ -61,6 +61,7 @@ SELECT endpoint_id, start, n FROM given`
 // processes. A slot that is not used is lost. An endpoint that was deleted is not in the answer. All in one round trip and
 // transaction, two statements a bucket. Every counts in whole microseconds, rounded up.
 //
+// It waits for a row no longer than 100 ms, and then fails: a process that stands still with one in hand is to stop nobody.
 // The commit does not wait for the disk: what a crash of the database takes back are slots of less than a second, most of
 // which are over when it has come up again.
 func (s *Store) ReserveSlots(ctx context.Context, wishes []SlotWish) (map[id.ID]Slots, error) {
@@ -78,7 +79,7 @@ func (s *Store) ReserveSlots(ctx context.Context, wishes []SlotWish) (map[id.ID]
 		c.add(w)
 	}
 	now, batch := s.now(), &pgx.Batch{}
-	batch.Queue(`SELECT set_config('synchronous_commit', 'off', true)`)
+	batch.Queue(`SELECT set_config('synchronous_commit', 'off', true), set_config('lock_timeout', '100', true)`)
 	for _, shard := range slices.Sorted(maps.Keys(byShard)) { // in order: the rows stay locked until the last is
 		c := byShard[shard]
 		batch.Queue(paceRowsSQL, pgx.StrictNamedArgs{"shard": shard, "ids": c.ids})

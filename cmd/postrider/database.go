@@ -18,7 +18,7 @@ import (
 // first.
 type database struct {
 	pool  *pgxpool.Pool
-	queue *pgxpool.Pool // for the dispatcher's queue; nil in a process without, or with few connections
+	queue *pgxpool.Pool // for the dispatcher's queue; nil in a process without
 	clock *pg.Clock
 	node  *pg.Node      // nil before takeNode
 	ids   *id.Generator // likewise
@@ -44,20 +44,16 @@ func openDatabase(ctx context.Context, c config.Database) (*database, error) {
 }
 
 const (
-	// queueConns is how many of a process's connections are for the queue: one claims while another looks for what is due and
-	// a third records.
+	// queueConns is how many of a process's connections are for the queue at most: one claims while another looks for what is
+	// due and a third records. It has a quarter of few, and always one.
 	queueConns = 3
-	// sharedConns is how many connections a process has at least before the queue gets its own.
-	sharedConns = 4
 )
 
 // withoutQueue gives what is left of the connections for everything else, and how many are for the dispatcher's queue.
 func withoutQueue(c config.Database) (rest config.Database, queue int) {
-	if c.MaxConns < sharedConns+queueConns {
-		return c, 0
-	}
-	c.MaxConns -= queueConns
-	return c, queueConns
+	queue = max(min(int(c.MaxConns)/4, queueConns), 1)
+	c.MaxConns = max(c.MaxConns-int32(queue), 1)
+	return c, queue
 }
 
 // openQueue connects for the dispatcher's queue.

@@ -45,7 +45,7 @@ func (w *wiring) share(ctx context.Context) error {
 		DB: db, IDs: w.db.ids, Now: now, Box: box, CheckURL: w.policy.CheckURL, MaxTimeout: w.cfg.Delivery.MaxTimeout(),
 		Changed: func(endpoint id.ID) { w.forget(endpoint) },
 	})
-	searches := pg.NewSearches(int(w.cfg.Database.MaxConns))
+	searches := pg.NewSearches(int(db.Config().MaxConns))
 	w.desk = dispatcher.NewDesk(dispatcher.DeskDeps{DB: db, Now: now, Wake: wake, Searches: searches})
 	w.alerts = alert.NewDesk(db, w.db.ids.Next, now)
 	w.intake = intake.New(intake.Deps{

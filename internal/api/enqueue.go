@@ -26,7 +26,7 @@ type newEvent struct {
 	UID         *string         `json:"uid,omitempty" nullable:"true" doc:"Your own name for the event. Enqueueing it again with the same content makes no second one."`
 	ContentType *string         `json:"content_type,omitempty" nullable:"true" doc:"application/json if absent."`
 	DeliverAt   *string         `json:"deliver_at,omitempty" nullable:"true" format:"date-time" doc:"Not delivered before."`
-	GroupKey    *string         `json:"group_key,omitempty" nullable:"true" doc:"What the event belongs to, such as an order or an account; kept and shown with it."`
+	GroupKey    *string         `json:"group_key,omitempty" nullable:"true" doc:"What the event belongs to, such as an order or an account; shown with it. An endpoint with ordering gets what has the same one at a time, in the order of acceptance."`
 	EndpointIDs []string        `json:"endpoint_ids,omitempty" nullable:"true" doc:"Only to these, ids or uids, as far as they want the type."`
 	Metadata    metadata        `json:"metadata,omitempty" nullable:"true" doc:"Kept with the event and not delivered."`
 }
@@ -152,7 +152,7 @@ type enqueueRawIn struct {
 	ContentType string `header:"Content-Type" hidden:"true"`
 	UID         string `query:"uid" doc:"Your own name for the event."`
 	DeliverAt   string `query:"deliver_at" format:"date-time" doc:"Not delivered before."`
-	GroupKey    string `query:"group_key" doc:"What the event belongs to, such as an order or an account; kept and shown with it."`
+	GroupKey    string `query:"group_key" doc:"What the event belongs to, such as an order or an account; shown with it. An endpoint with ordering gets what has the same one at a time, in the order of acceptance."`
 	RawBody     []byte `contentType:"*/*"`
 }
 

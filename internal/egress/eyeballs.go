@@ -91,6 +91,9 @@ func families(addrs []net.IPAddr) (first, second []net.IPAddr) {
 
 // inTurn tries one address after the other, each with its share of the time, and gives the error of the first.
 func (r *route) inTurn(ctx context.Context, addrs []net.IPAddr) (net.Conn, error) {
+	if len(addrs) == 0 {
+		return nil, &net.DNSError{Err: "no address", IsNotFound: true}
+	}
 	var firstErr error
 	for i, a := range addrs {
 		c, err := r.one(ctx, a, len(addrs)-i)

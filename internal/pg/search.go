@@ -16,11 +16,12 @@ import (
 // SearchPatience is how long a search through history may take: about as long as a person waits.
 const SearchPatience = 5 * time.Second
 
-// Searches lets only some searches through history run at the same time. They share the pool with the queue, and each may
-// hold a connection for SearchPatience: without a bound, one caller who lists and lists stops all deliveries.
+// Searches lets only some searches through history run at the same time. They share the pool with enqueues and with
+// what dispatchers read, and each may hold a connection for SearchPatience: without a bound, one caller who lists and lists
+// stops both.
 type Searches struct{ places chan struct{} }
 
-// mostSearches leaves 12 of the 16 connections that a pool has by default to the queue.
+// mostSearches leaves most of the connections that a pool has by default to everything else.
 const mostSearches = 4
 
 // NewSearches makes the bound for a pool of so many connections: a quarter of them, and 4 at most.
