@@ -272,5 +272,14 @@ func (d *Dispatcher) finish(r result) {
 	}
 	inARow := d.roads.left(r.claimed, s, unwell, d.cap(r.target), r.begun, d.deps.Now())
 	r.opens = unwell && inARow >= breakerAfter && r.target.Breaker == subscriptions.BreakerClosed
+	if r.opens || !r.decision.PauseUntil.IsZero() { // from here nothing more goes out, even before it is recorded
+		now := d.deps.Now()
+		d.roads.hold(r.claimed.endpoint(), now.Add(targetsMaxAge), now)
+	}
 	d.results <- r
+	// With much in flight the record, some milliseconds later, has the loop claim much at once. With little, an endpoint whose
+	// cap is small would stand idle until then.
+	if d.inFlight.Load() < fewCarriers() && d.roads.waits(r.claimed.endpoint(), d.cap(r.target), d.deps.Now()) {
+		d.nudge()
+	}
 }

@@ -212,6 +212,15 @@ func (r *roads) left(c claimed, s symptom, unwell bool, most int, begun, now tim
 	return inARow
 }
 
+// waits reports whether an endpoint has something due that waited for the slot that has just become free.
+func (r *roads) waits(endpoint id.ID, most int, now time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known := r.byEndpoint[endpoint]
+	return known != nil && known.inFlight+1 >= min(known.window(), most) &&
+		slices.ContainsFunc(known.lanes[:], func(l laneHint) bool { return l.due(now) })
+}
+
 // close leaves a road alone until then; an earlier reopen lets it be looked at again.
 func (r *roads) close(endpoint id.ID, until time.Time) {
 	r.mu.Lock()

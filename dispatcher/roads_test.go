@@ -251,3 +251,22 @@ func TestALookHidesNothingThatWasJustNoted(t *testing.T) {
 		t.Errorf("a claim reads again what the look has read: from %v", from)
 	}
 }
+
+func TestAFreedSlotThatSomethingWaitsForIsNews(t *testing.T) {
+	t.Parallel()
+	r := newRoads()
+	c := claimed{Shard: 1, EndpointID: 7}
+	key := c.endpoint()
+	r.note(key, laneFirst, noon)
+	r.claimed(noon, map[int16][]wish{1: {{endpoint: 7, slots: 2}}}, []claimed{c, c})
+	r.note(key, laneFirst, noon)
+	for n, want := range []bool{true, false} { // full with two of two; then there was room before
+		r.left(c, steady, false, 2, noon, noon)
+		if got := r.waits(key, 2, noon); got != want {
+			t.Errorf("slot %d: %v", n, got)
+		}
+	}
+	if r.waits(key, 1, noon.Add(-time.Hour)) || r.waits(id.ID{Shard: 1, N: 8}, 1, noon) {
+		t.Error("what is not due waits for no slot")
+	}
+}

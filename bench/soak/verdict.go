@@ -111,18 +111,19 @@ SELECT (SELECT count(*) FROM events),
        (SELECT count(*) FROM events e CROSS JOIN unnest(e.delivery_ids) AS d(id)
          WHERE NOT EXISTS (SELECT FROM deliveries_finished f WHERE f.shard = e.shard AND f.id = d.id)),
        (SELECT count(*) FROM events e WHERE cardinality(e.delivery_ids) = 0 AND e.skipped IS NULL),
+       (SELECT count(*) FROM events e WHERE cardinality(e.delivery_ids) = 0 AND e.skipped IS NOT NULL),
        (SELECT count(*) FROM deliveries_finished f WHERE NOT EXISTS (
            SELECT FROM attempts a WHERE a.shard = f.shard AND a.delivery_id = f.id) AND f.state <> 'cancelled'),
        (SELECT count(*) FROM deliveries_finished WHERE state = 'succeeded'),
        (SELECT count(*) FROM deliveries_finished WHERE state = 'failed'),
        (SELECT count(*) FROM deliveries_finished WHERE state = 'cancelled')`
-	var events, lost, nowhere, untried, succeeded, failed, cancelled int64
-	if err := db.QueryRow(ctx, query).Scan(&events, &lost, &nowhere, &untried, &succeeded, &failed, &cancelled); err != nil {
+	var events, lost, nowhere, skipped, untried, succeeded, failed, cancelled int64
+	if err := db.QueryRow(ctx, query).Scan(&events, &lost, &nowhere, &skipped, &untried, &succeeded, &failed, &cancelled); err != nil {
 		return nil, fmt.Errorf("account for the events: %w", err)
 	}
 	took, twice := r.accepted()
-	fmt.Printf("%d events accepted; deliveries: %d succeeded, %d failed, %d cancelled; taken more than once: %d\n",
-		p.accepted.Load(), succeeded, failed, cancelled, twice)
+	fmt.Printf("%d events accepted; deliveries: %d succeeded, %d failed, %d cancelled; %d went nowhere, their endpoint being dead; taken more than once: %d\n",
+		p.accepted.Load(), succeeded, failed, cancelled, skipped, twice)
 	if events != p.accepted.Load() {
 		fault("%d events are there, and %d were accepted", events, p.accepted.Load())
 	}

@@ -185,7 +185,7 @@ func newEndpointsUpdate(w world) *cobra.Command {
 	cmd := tenantCommand(w, &cobra.Command{
 		Use: "update ENDPOINT", Short: "Change what is given by flags; --status enabled revives it", Args: exactly("ENDPOINT"),
 		Long: "Change what is given by flags, and nothing else. An empty value (--timeout=) or --max-in-flight 0 takes a field back to\n" +
-			"its default. --status enabled revives an endpoint that is disabled or dead.",
+			"its default. --status enabled revives an endpoint that is disabled or dead, and ends a breaker that is open and a pause.",
 		Example: "  postrider endpoints update ep_… --tenant acme --timeout 5s --event-types=",
 	}, func(cmd *cobra.Command, r *remote, tenant string, args []string) error {
 		fields := map[string]any{}
