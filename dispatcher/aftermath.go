@@ -63,7 +63,7 @@ func (d *Dispatcher) queueAftermath(b *pgx.Batch, shard int16, results []result,
 		health: map[int64]*subscriptions.Health{}, before: map[int64]*alert.Finding{}, after: map[int64]*alert.Finding{},
 	}
 	for _, r := range results {
-		if r.decision.State == StateSucceeded && r.decision.Endpoint == EndpointStays && r.claimed.turn.IsZero() && !trouble[r.claimed.endpoint()] {
+		if r.decision.State == StateSucceeded && r.decision.Endpoint == EndpointStays && r.claimed.turn.IsZero() && !r.claimed.past && !trouble[r.claimed.endpoint()] {
 			continue
 		}
 		a.add(r, d.cfg.AlertAfterFailures)

@@ -17,6 +17,9 @@ const (
 	// just after the first retries have become due, since a retry makes the best probe.
 	firstCooldown = 5 * time.Second
 	maxCooldown   = time.Minute
+	// longestHold is how long a breaker makes a delivery wait beyond its time at most: an outage stretches the schedule of
+	// retries by a minute for each, and not by as many probes as there are deliveries.
+	longestHold = time.Minute
 	// probeSlack is added to an attempt's timeout: how long a probe's turn lasts when its process dies.
 	probeSlack = 10 * time.Second
 )
@@ -32,10 +35,27 @@ func (d *Dispatcher) paceChange(r result) subscriptions.PaceChange {
 		c.Reopen, c.Until = true, r.endedAt.Add(cooldown(d.schedule(r.target), r.target.Trips))
 	case probes && r.told():
 		c.Close = true
+	case r.claimed.past && r.told() && !unwell:
+		c.Close = true
 	case r.opens:
 		c.Open, c.Until = true, r.endedAt.Add(cooldown(d.schedule(r.target), 0))
 	}
 	return c
+}
+
+// probe takes the turn to probe an endpoint's breaker, if it is to be had.
+func (d *Dispatcher) probe(ctx context.Context, endpoint id.ID, t *subscriptions.Target, now time.Time) (pass, error) {
+	turn := now.Add(d.timeout(t) + probeSlack).Truncate(time.Microsecond) // as the database keeps it
+	won, err := d.deps.Store.TakeProbe(ctx, endpoint, turn)
+	if err != nil {
+		return pass{}, err //nolint:wrapcheck // says it all
+	}
+	d.targets.forget(endpoint)
+	d.roads.hold(endpoint, now.Add(targetsMaxAge), now)
+	if !won {
+		return pass{}, nil
+	}
+	return pass{slots: 1, turn: turn}, nil
 }
 
 // told reports whether the receiver has had its say.
@@ -43,12 +63,15 @@ func (r result) told() bool { return r.made && r.outcome != Unknown }
 
 // giveBack gives up turns to probe that were not used, beside the loops: another may be taken at once then, and not only
 // when these have ended by themselves.
-func (d *Dispatcher) giveBack(turns map[id.ID]time.Time) {
-	for endpoint, turn := range turns {
+func (d *Dispatcher) giveBack(passes map[id.ID]pass) {
+	for endpoint, p := range passes {
+		if p.turn.IsZero() {
+			continue
+		}
 		d.tasks.Go(func() {
 			ctx, cancel := context.WithTimeout(d.beside, dbPatience)
 			defer cancel()
-			if err := d.deps.Store.GiveBackProbe(ctx, endpoint, turn); err != nil && d.beside.Err() == nil {
+			if err := d.deps.Store.GiveBackProbe(ctx, endpoint, p.turn); err != nil && d.beside.Err() == nil {
 				d.log.Warn().Err(err).Msg("probe.failed")
 			}
 			d.targets.forget(endpoint)

@@ -36,6 +36,7 @@ type claimed struct {
 	leaseEnds time.Time // by this process's monotonic clock
 	slotAt    time.Time // its slot of the endpoint's rate limit; zero: at once
 	slotless  bool      // it has none: slotAt is when there may be one
+	past      bool      // it goes past its endpoint's open breaker, having waited long enough
 	turn      time.Time // it probes its endpoint's breaker, and its turn to do so ends then; zero: it does not
 }
 
@@ -62,7 +63,15 @@ type wish struct {
 	lane     lane
 	slots    int
 	from     time.Time // nothing that was due before is left
+	until    time.Time // only what was due by then; zero: now
 	group    int64     // of the lane of groups: the one to begin behind
+}
+
+func (w wish) dueBy(now time.Time) time.Time {
+	if w.until.IsZero() {
+		return now
+	}
+	return w.until
 }
 
 // claimSQL leases the oldest due deliveries of each wished-for lane, at most as many as it has free slots: never one
@@ -75,12 +84,13 @@ type wish struct {
 const claimSQL = `
 WITH due AS MATERIALIZED (
     SELECT l.shard, l.id
-      FROM unnest(@shards::smallint[], @endpoints::bigint[], @lanes::smallint[], @slots::integer[], @froms::timestamptz[])
-        AS w(shard, endpoint_id, lane, slots, since)
+      FROM unnest(@shards::smallint[], @endpoints::bigint[], @lanes::smallint[], @slots::integer[], @froms::timestamptz[],
+               @untils::timestamptz[])
+        AS w(shard, endpoint_id, lane, slots, since, until)
     CROSS JOIN LATERAL (
         SELECT d.shard, d.id FROM deliveries d
          WHERE d.shard::integer = w.shard AND d.endpoint_id = w.endpoint_id AND d.lane = w.lane
-           AND d.next_retry_at >= w.since AND d.next_retry_at <= @now AND d.state IN ('scheduled', 'pending')
+           AND d.next_retry_at >= w.since AND d.next_retry_at <= w.until AND d.state IN ('scheduled', 'pending')
          ORDER BY d.next_retry_at LIMIT w.slots FOR UPDATE SKIP LOCKED) l
 ), ` + leaseTail
 
@@ -129,15 +139,18 @@ func (d *Dispatcher) claimBatch(ctx context.Context, wishes map[int16][]wish) ([
 	var shards, lanes []int16
 	var endpoints []int64
 	var slots []int32
-	var froms []time.Time
+	var froms, untils []time.Time
+	now := d.deps.Now()
 	for shard, list := range wishes {
 		for _, w := range list {
 			shards, endpoints, lanes = append(shards, shard), append(endpoints, w.endpoint), append(lanes, int16(w.lane))
 			slots, froms = append(slots, int32(w.slots)), append(froms, w.from) //nolint:gosec // at most max_in_flight
+			untils = append(untils, w.dueBy(now))
 		}
 	}
-	args := d.leaseArgs(d.deps.Now())
-	args["shards"], args["endpoints"], args["lanes"], args["slots"], args["froms"] = shards, endpoints, lanes, slots, froms
+	args := d.leaseArgs(now)
+	args["shards"], args["endpoints"], args["lanes"], args["slots"] = shards, endpoints, lanes, slots
+	args["froms"], args["untils"] = froms, untils
 	rows, err := d.deps.Queue.Query(ctx, claimSQL, args)
 	var out []claimed
 	if err == nil {
@@ -150,7 +163,7 @@ func (d *Dispatcher) claimBatch(ctx context.Context, wishes map[int16][]wish) ([
 }
 
 func (d *Dispatcher) leaseArgs(now time.Time) pgx.StrictNamedArgs {
-	return pgx.StrictNamedArgs{"now": now, "owner": d.owner, "until": now.Add(d.cfg.Lease), "inline": inlinePayload}
+	return pgx.StrictNamedArgs{"owner": d.owner, "until": now.Add(d.cfg.Lease), "inline": inlinePayload}
 }
 
 // collectClaimed reads rows by position: it is the hottest read there is, and reading by name costs a look-up a column.

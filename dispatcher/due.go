@@ -13,13 +13,15 @@ import (
 // dueRoad is a road that something is due on, as it was when due was asked.
 type dueRoad struct {
 	endpoint id.ID
+	tenant   int64 // 0: not known yet
 	inFlight int
 	window   int // how many the endpoint's answers allow in flight; before its own cap
 	slotAt   time.Time
 	slotOf   subscriptions.RateLimit
 	held     bool
 	due      [laneCount]bool
-	likely   int // how many deliveries a claim may find
+	dueSince time.Time // of the oldest
+	likely   int       // how many deliveries a claim may find
 }
 
 // begin gives where a round begins and how many roads there are: behind the one that the last round ended with, so that with
@@ -53,13 +55,16 @@ func (r *roads) due(now time.Time, first, n, of, most int) (out []dueRoad, looke
 			continue
 		}
 		d := dueRoad{
-			endpoint: known.endpoint, inFlight: known.inFlight, window: known.window(), slotAt: known.slotAt,
+			endpoint: known.endpoint, tenant: known.tenant, inFlight: known.inFlight, window: known.window(), slotAt: known.slotAt,
 			slotOf: known.slotOf, held: known.held,
 		}
 		some := false
 		for in := range known.lanes {
 			if d.due[in] = known.lanes[in].due(now); d.due[in] {
 				d.likely += known.lanes[in].likely()
+				if at := known.lanes[in].dueAt; !some || at.Before(d.dueSince) {
+					d.dueSince = at
+				}
 				some = true
 			}
 		}

@@ -66,7 +66,7 @@ WITH RECURSIVE heads AS (
      WHERE h.n < @walk
 ), free AS MATERIALIZED (
     SELECT h.id, h.group_id FROM heads h
-     WHERE h.state <> 'in_flight' AND h.next_retry_at <= @now
+     WHERE h.state <> 'in_flight' AND h.next_retry_at <= @until_due
        AND NOT EXISTS (SELECT FROM (
             SELECT d.state FROM deliveries d
              WHERE d.shard::bigint = @shard AND d.endpoint_id = @endpoint AND d.group_id = h.group_id
@@ -147,6 +147,7 @@ func (d *Dispatcher) claimHeads(ctx context.Context, shard int16, wishes []wish)
 			found[i] = nil
 			args := d.leaseArgs(now)
 			args["shard"], args["endpoint"], args["slots"], args["group"] = shard, w.endpoint, w.slots, w.group
+			args["now"], args["until_due"] = now, w.dueBy(now)
 			args["walk"], args["late"], args["returned"] = walkLimit, lateHeads, returnedHeads
 			batch.Queue(orderedSQL, args).Query(collectClaimed(&found[i]))
 		}

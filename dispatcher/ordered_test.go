@@ -516,6 +516,7 @@ func TestTwoClaimsOfOneEndpointDoNotOverlap(t *testing.T) {
 	args := first.leaseArgs(w.clock())
 	args["shard"], args["endpoint"], args["slots"], args["group"] = endpoint.Shard, endpoint.N, 1, firstGroup
 	args["walk"], args["late"], args["returned"] = walkLimit, lateHeads, returnedHeads
+	args["now"], args["until_due"] = w.clock(), w.clock()
 	tx, err := w.db.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -181,6 +182,51 @@ func (w *world) broken(d *Dispatcher, endpoint id.ID) {
 	}
 }
 
+// An open breaker makes a delivery wait a minute beyond its time and no longer: the schedule of retries is not stretched by as many
+// probes as there are deliveries. What then goes well closes it.
+func TestBreakerHoldsADeliveryAMinuteAtMost(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, always(500))
+	endpoint := w.endpoint()
+	w.broken(w.d, endpoint)
+	for range 5 {
+		w.enqueue(endpoint, `{}`)
+	}
+	w.advance(longestHold + time.Second) // the retries are due since a second
+	if n := w.look(w.d, endpoint); n != 5 {
+		t.Fatalf("%d go out past the breaker, want the five that waited for a minute", n)
+	}
+	if got := w.pace(endpoint); !strings.HasPrefix(got, "open 1 ") {
+		t.Errorf("after failures past it: %q", got)
+	}
+	w.enqueue(endpoint, `{}`)
+	w.advance(longestHold + 10*time.Second)
+	w.d.deps.Doer = always(200)
+	if n := w.look(w.d, endpoint); n == 0 {
+		t.Fatal("nothing goes out past the breaker")
+	}
+	if got := w.pace(endpoint); got != "closed 0 until , paused until " {
+		t.Errorf("after a success past it: %q", got)
+	}
+}
+
+// Where few slots are free, what becomes free is first that of tenants who have less than their share.
+func TestWhoHasLessGoesFirst(t *testing.T) {
+	t.Parallel()
+	r := newRoads()
+	r.tenants[1] = 7
+	s := newSharing(r, 1, 1, 8)
+	if got := s.passes(); len(got) != 2 || !got[0] || got[1] {
+		t.Fatalf("passes: %v", got)
+	}
+	if !s.hasItsShare(1) || s.hasItsShare(2) || s.hasItsShare(0) {
+		t.Error("of eight slots the tenant with seven has its share, and nobody else")
+	}
+	if got := newSharing(r, 4, 4, 8).passes(); len(got) != 1 || got[0] {
+		t.Errorf("with half of the slots free: %v", got)
+	}
+}
+
 func TestBreakerOpensProbesAndCloses(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, always(500))
@@ -193,8 +239,8 @@ func TestBreakerOpensProbesAndCloses(t *testing.T) {
 	if n := w.look(w.d, endpoint); n != 0 {
 		t.Fatalf("%d go out while the breaker is open", n)
 	}
-	for trips, wait := range []int{10, 20, 40, 60, 60} {
-		w.advance(time.Minute) // past any cooldown
+	for trips, wait := range []int{10, 20} {
+		w.advance(time.Millisecond)
 		if n := w.look(w.d, endpoint); n != 1 {
 			t.Fatalf("%d go out as a probe", n)
 		}

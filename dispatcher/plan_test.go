@@ -22,9 +22,10 @@ func TestPlansOfTheQueue(t *testing.T) {
 	one := []int16{endpoint.Shard}
 	wishes := w.d.leaseArgs(w.clock())
 	wishes["shards"], wishes["endpoints"], wishes["lanes"] = one, []int64{endpoint.N}, []int16{int16(laneFirst)}
-	wishes["slots"], wishes["froms"] = []int32{10}, []time.Time{{}}
+	wishes["slots"], wishes["froms"], wishes["untils"] = []int32{10}, []time.Time{{}}, []time.Time{w.clock()}
 	heads := w.d.leaseArgs(w.clock())
 	heads["shard"], heads["endpoint"], heads["slots"], heads["group"] = endpoint.Shard, endpoint.N, 10, firstGroup
+	heads["now"], heads["until_due"] = w.clock(), w.clock()
 	heads["walk"], heads["late"], heads["returned"] = walkLimit, lateHeads, returnedHeads
 	results := recordArgs([]result{{
 		claimed: claimed{Shard: endpoint.Shard, ID: 1, Attempts: 1}, target: &subscriptions.Target{}, noAttempt: true,

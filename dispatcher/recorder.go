@@ -65,12 +65,12 @@ func (d *Dispatcher) recorded(results, won []result) {
 		if r.claimed.Group != 0 && r.decision.State.Finished() {
 			d.roads.note(endpoint, laneOrdered, d.deps.Now()) // the next of its group may go
 		}
-		if r.decision.Endpoint != EndpointStays || r.opens || !r.claimed.turn.IsZero() || !r.decision.PauseUntil.IsZero() {
+		if r.decision.Endpoint != EndpointStays || r.opens || r.claimed.past || !r.claimed.turn.IsZero() || !r.decision.PauseUntil.IsZero() {
 			d.targets.forget(endpoint)
 			d.roads.reopen(endpoint)
 		}
 		if !r.claimed.turn.IsZero() && !r.told() {
-			d.giveBack(map[id.ID]time.Time{endpoint: r.claimed.turn})
+			d.giveBack(map[id.ID]pass{endpoint: {turn: r.claimed.turn}})
 		}
 		if r.decision.Endpoint == EndpointDead {
 			d.cancelAll(endpoint, ReasonEndpointDead)

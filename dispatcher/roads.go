@@ -24,6 +24,7 @@ type roads struct {
 // road leads to one endpoint.
 type road struct {
 	endpoint    id.ID
+	tenant      int64 // 0: not known yet
 	lanes       [laneCount]laneHint
 	inFlight    int
 	closedUntil time.Time // not looked at before: paused, broken, or out of slots
@@ -145,6 +146,7 @@ func (r *roads) claimed(now time.Time, asked map[int16][]wish, got []claimed) {
 		c := &got[i]
 		known := r.to(c.endpoint())
 		known.inFlight++
+		known.tenant = c.TenantID
 		hint := &known.lanes[c.lane()]
 		hint.got++
 		if from := c.DueAt.Add(-late); from.After(hint.from) {

@@ -161,7 +161,7 @@ func (d *Dispatcher) round(ctx, work context.Context) (n int, more bool, err err
 	free := d.cfg.MaxInFlight - int(d.inFlight.Load())
 	plan, err := d.plan(ctx, min(free, claimLimit), free)
 	if err != nil || len(plan.wishes)+len(plan.ordered) == 0 {
-		d.giveBack(plan.probes)
+		d.giveBack(plan.passes)
 		return 0, false, err // with no slot free, a record will nudge the loop
 	}
 	// Not ctx: a stop must not lose sight of what has just been leased.
@@ -170,7 +170,7 @@ func (d *Dispatcher) round(ctx, work context.Context) (n int, more bool, err err
 		heads, err = d.claimAndHand(work, plan, plan.ordered, d.claimOrdered)
 		n += heads
 	}
-	d.giveBack(plan.probes) // nothing was to be had for these after all
+	d.giveBack(plan.passes) // nothing was to be had for these after all
 	if err != nil && n > 0 {
 		d.log.Error().Err(err).Msg("claim.failed")
 		err = nil
@@ -201,8 +201,12 @@ func (d *Dispatcher) handAll(work context.Context, plan round, got []claimed, be
 	for i := range got {
 		c := got[i]
 		c.leaseEnds = begun.Add(d.cfg.Lease)
-		c.turn = plan.probes[c.endpoint()]
-		delete(plan.probes, c.endpoint())
+		if p, held := plan.passes[c.endpoint()]; held {
+			c.turn, c.past = p.turn, !p.until.IsZero()
+			if !p.turn.IsZero() {
+				delete(plan.passes, c.endpoint())
+			}
+		}
 		d.hand(work, errand{c, plan.targets[c.endpoint()], begun})
 	}
 }

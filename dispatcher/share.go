@@ -12,11 +12,15 @@ const (
 	// retryPart is the part of a share that is kept for retries while first attempts wait too, and, from the other side,
 	// the part of all slots that retries never take: one in so many.
 	retryPart = 4
+	// scarcePart: slots are scarce when fewer than one in so many is free.
+	scarcePart = 4
 )
 
 // sharing hands out the slots of one round.
 type sharing struct {
 	room, free int
+	scarce     bool          // few slots are free: who has less goes first
+	fair       int           // how many slots each tenant would have if all had as many
 	retryRoom  int           // how many retries may be put on their way
 	tenants    map[int64]int // in flight, with what is given in this round
 	given      []given
@@ -28,7 +32,7 @@ type given struct {
 	tenant int64
 	got    int
 	rest   int // what it could have beside that
-	probe  bool
+	pass   pass
 }
 
 // onlyRetries reports whether all that is due there are retries.
@@ -41,14 +45,26 @@ func newSharing(r *roads, room, free, most int) *sharing {
 	for tenant, n := range r.tenants {
 		s.tenants[tenant] = n
 	}
+	s.scarce, s.fair = free <= most/scarcePart, max(most/(len(s.tenants)+1), 1)
 	return s
 }
 
-// give lets an endpoint that may have so many slots have its share of them; or the one for a probe.
-func (s *sharing) give(r dueRoad, tenant int64, slots int, probe bool) {
-	n := s.take(r, tenant, min(slots, leastShare, r.likely))
+// passes says how often a round goes over the endpoints, and whether in that pass only tenants have their turn that have less than
+// their fair share in flight: where few slots are free, what becomes free is theirs, and not the next endpoint's in the ring.
+func (s *sharing) passes() []bool {
+	if s.scarce {
+		return []bool{true, false}
+	}
+	return []bool{false}
+}
+
+func (s *sharing) hasItsShare(tenant int64) bool { return s.tenants[tenant] >= s.fair }
+
+// give lets an endpoint have its share of what it may have.
+func (s *sharing) give(r dueRoad, tenant int64, p pass) {
+	n := s.take(r, tenant, min(p.slots, leastShare, r.likely))
 	if n > 0 {
-		s.given = append(s.given, given{road: r, tenant: tenant, got: n, rest: slots - n, probe: probe})
+		s.given = append(s.given, given{road: r, tenant: tenant, got: n, rest: p.slots - n, pass: p})
 	}
 }
 
@@ -93,7 +109,7 @@ func (s *sharing) wishes(r *roads) (plain, ordered map[int16][]wish) {
 				continue
 			}
 			hint := &known.lanes[in]
-			w := wish{endpoint: known.endpoint.N, lane: lane(in), slots: slots, from: hint.from, group: hint.group}
+			w := wish{endpoint: known.endpoint.N, lane: lane(in), slots: slots, from: hint.from, until: g.pass.until, group: hint.group}
 			if w.lane == laneOrdered {
 				ordered[shard] = append(ordered[shard], w)
 			} else {
@@ -110,7 +126,7 @@ func (s *sharing) wishes(r *roads) (plain, ordered map[int16][]wish) {
 func (s *sharing) lanes(g given, known *road) [laneCount]int {
 	var out [laneCount]int
 	due, left := g.road.due, g.got
-	if g.road.onlyRetries() || g.probe && due[laneRetry] {
+	if g.road.onlyRetries() || !g.pass.turn.IsZero() && due[laneRetry] {
 		// Of those alone, take has seen to retryRoom. A retry is the better probe: it costs no delivery its first attempt.
 		out[laneRetry] = left
 		return out

@@ -37,7 +37,7 @@ func shareOut(r *roads, room, free, most int, wants []wanting) [][laneCount]int 
 	s := newSharing(r, room, free, most)
 	for i, w := range wants {
 		if s.room > 0 {
-			s.give(dueRoad{endpoint: id.ID{N: int64(i + 1)}, due: w.due, likely: unknown}, w.tenant, w.slots, false)
+			s.give(dueRoad{endpoint: id.ID{N: int64(i + 1)}, due: w.due, likely: unknown}, w.tenant, pass{slots: w.slots})
 		}
 	}
 	s.giveRest()
