@@ -31,11 +31,13 @@ func (d *Dispatcher) slotsAhead(r dueRoad, t *subscriptions.Target, now time.Tim
 	return 1 + int(ahead/spacing(t.RateLimit))
 }
 
-// spacing is the time from one slot of a rate limit to the next. It is a hundredth longer than the limit asks for: what
-// leaves here evenly does not arrive so, and a receiver that counts in windows of its own is not to count one too many.
+// spacing is the time from one slot of a rate limit to the next: longer than the limit asks for, by so much that all slots of its
+// period together are 25 ms over it, or by a hundredth, and by no more than a twentieth. What leaves here evenly does not
+// arrive so, and a receiver that counts in windows of its own is not to count one too many.
 func spacing(l subscriptions.RateLimit) time.Duration {
+	const unevenness = 25 * time.Millisecond
 	every := l.Per / time.Duration(l.Limit)
-	return every + every/100
+	return every + min(max(unevenness/time.Duration(l.Limit), every/100), every/20)
 }
 
 // limited tells those of what was claimed that need a slot from the others.
