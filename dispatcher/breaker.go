@@ -29,7 +29,7 @@ func (d *Dispatcher) paceChange(r result) subscriptions.PaceChange {
 	c := subscriptions.PaceChange{
 		Endpoint: r.claimed.EndpointID, Version: r.target.Version, PausedUntil: r.decision.PauseUntil,
 	}
-	_, unwell := judge(r.outcome, r.answer.status, r.answer.timings.total)
+	_, unwell := r.judged()
 	switch probes := !r.claimed.turn.IsZero(); {
 	case probes && r.told() && unwell:
 		c.Reopen, c.Until = true, r.endedAt.Add(cooldown(d.schedule(r.target), r.target.Trips))

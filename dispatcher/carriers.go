@@ -2,7 +2,6 @@ package dispatcher
 
 import (
 	"context"
-	"runtime"
 	"time"
 
 	"github.com/postrider/postrider/subscriptions"
@@ -74,9 +73,6 @@ func (d *Dispatcher) run(work context.Context, e errand) {
 	d.senders.Done()
 }
 
-// fewCarriers is how many there may be while receivers are quick.
-func fewCarriers() int64 { return int64(carriersPerCore * runtime.GOMAXPROCS(0)) }
-
 // runCarriers counts how many carriers wait for slow receivers and allows so many more.
 func (d *Dispatcher) runCarriers(work context.Context) {
 	tick := time.NewTicker(countEvery)
@@ -90,7 +86,7 @@ func (d *Dispatcher) runCarriers(work context.Context) {
 		begun := d.begun.Load()
 		slow := max(d.busy.Load()-(begun-before), 0)
 		before = begun
-		d.enough.Store(fewCarriers() + slow)
+		d.enough.Store(d.few + slow)
 		d.reinforce(work)
 	}
 }

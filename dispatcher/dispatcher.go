@@ -12,6 +12,7 @@ package dispatcher
 import (
 	"context"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -80,6 +81,7 @@ type Dispatcher struct {
 	closing    sync.Map                 // id.ID of endpoints whose deliveries are just being cancelled
 	complained sync.Map                 // id.ID to time.Time
 	errands    chan errand              // what is claimed and not begun
+	few        int64                    // how many carriers there may be while receivers are quick
 	carriers   atomic.Int64             // how many there are
 	enough     atomic.Int64             // how many there may be
 	busy       atomic.Int64             // how many carry something
@@ -102,10 +104,10 @@ func New(cfg Config, deps Deps) *Dispatcher {
 		cfg: cfg, deps: deps, log: deps.Log, owner: deps.IDs.Next(),
 		roads: newRoads(), targets: &targets{load: deps.Store.Targets, known: map[id.ID]knownTarget{}},
 		woken: newWakes(), news: make(chan struct{}, 1), results: make(chan result, cfg.MaxInFlight+rescueBatch),
-		errands: make(chan errand, cfg.MaxInFlight),
-		memory:  semaphore.NewWeighted(largePayloads),
+		errands: make(chan errand, cfg.MaxInFlight), few: int64(carriersPerCore * runtime.GOMAXPROCS(0)),
+		memory: semaphore.NewWeighted(largePayloads),
 	}
-	d.enough.Store(fewCarriers())
+	d.enough.Store(d.few)
 	d.beside, d.stopBeside = context.WithCancel(context.Background())
 	return d
 }
@@ -266,10 +268,7 @@ func (d *Dispatcher) payload(ctx context.Context, c claimed, t *subscriptions.Ta
 // finish frees the endpoint's slot, lets its pace learn, and hands the result to the recorder. It counts as in flight here
 // until it is recorded.
 func (d *Dispatcher) finish(r result) {
-	s, unwell := judge(r.outcome, r.answer.status, r.answer.timings.total)
-	if !r.made {
-		s, unwell = steady, false
-	}
+	s, unwell := r.judged()
 	inARow := d.roads.left(r.claimed, s, unwell, d.cap(r.target), r.begun, d.deps.Now())
 	r.opens = unwell && inARow >= breakerAfter && r.target.Breaker == subscriptions.BreakerClosed
 	if r.opens || !r.decision.PauseUntil.IsZero() { // from here nothing more goes out, even before it is recorded
@@ -279,7 +278,7 @@ func (d *Dispatcher) finish(r result) {
 	d.results <- r
 	// With much in flight the record, some milliseconds later, has the loop claim much at once. With little, an endpoint whose
 	// cap is small would stand idle until then.
-	if d.inFlight.Load() < fewCarriers() && d.roads.waits(r.claimed.endpoint(), d.cap(r.target), d.deps.Now()) {
+	if d.inFlight.Load() < d.few && d.roads.waits(r.claimed.endpoint(), d.cap(r.target), d.deps.Now()) {
 		d.nudge()
 	}
 }

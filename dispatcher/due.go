@@ -30,11 +30,11 @@ func (r *roads) begin() (first, n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.unsorted {
-		slices.SortFunc(r.inOrder, func(a, b *road) int { return compare(a.endpoint, b.endpoint) })
+		slices.SortFunc(r.inOrder, func(a, b *road) int { return a.endpoint.Compare(b.endpoint) })
 		r.unsorted = false
 	}
 	first, _ = slices.BinarySearchFunc(r.inOrder, r.turn, func(known *road, turn id.ID) int {
-		if compare(known.endpoint, turn) <= 0 {
+		if known.endpoint.Compare(turn) <= 0 {
 			return -1
 		}
 		return 1

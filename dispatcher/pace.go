@@ -74,6 +74,14 @@ func judge(o Outcome, status int, took time.Duration) (s symptom, unwell bool) {
 	return steady, false
 }
 
+// judged is what the attempt tells of its receiver: nothing if none was made.
+func (r result) judged() (s symptom, unwell bool) {
+	if !r.made {
+		return steady, false
+	}
+	return judge(r.outcome, r.answer.status, r.answer.timings.total)
+}
+
 // learn takes in an attempt of a delivery that began at begun and ended now.
 func (p *pace) learn(delivery int64, s symptom, unwell bool, most int, begun, now time.Time) {
 	size := min(p.window(), most)

@@ -217,13 +217,13 @@ func TestWhoHasLessGoesFirst(t *testing.T) {
 	r := newRoads()
 	r.tenants[1] = 7
 	s := newSharing(r, 1, 1, 8)
-	if got := s.passes(); len(got) != 2 || !got[0] || got[1] {
-		t.Fatalf("passes: %v", got)
+	if got := s.laps(); len(got) != 2 || !got[0] || got[1] {
+		t.Fatalf("laps: %v", got)
 	}
 	if !s.hasItsShare(1) || s.hasItsShare(2) || s.hasItsShare(0) {
 		t.Error("of eight slots the tenant with seven has its share, and nobody else")
 	}
-	if got := newSharing(r, 4, 4, 8).passes(); len(got) != 1 || got[0] {
+	if got := newSharing(r, 4, 4, 8).laps(); len(got) != 1 || got[0] {
 		t.Errorf("with half of the slots free: %v", got)
 	}
 }

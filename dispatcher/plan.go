@@ -34,7 +34,7 @@ func (d *Dispatcher) plan(ctx context.Context, room, free int) (round, error) {
 	now := d.deps.Now()
 	s := newSharing(d.roads, room, free, d.cfg.MaxInFlight)
 	p := round{targets: map[id.ID]*subscriptions.Target{}, passes: map[id.ID]pass{}}
-	for _, first := range s.passes() {
+	for _, first := range s.laps() {
 		at, of := d.roads.begin()
 		for left := of; left > 0 && s.room > 0; {
 			window, looked := d.roads.due(now, at, left, of, lookAhead)

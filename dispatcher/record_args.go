@@ -36,7 +36,7 @@ func recordArgs(results []result, agent int16, now time.Time) pgx.StrictNamedArg
 		sorted[i] = &results[i]
 	}
 	slices.SortFunc(sorted, func(a, b *result) int {
-		return compare(a.claimed.delivery(), b.claimed.delivery())
+		return a.claimed.delivery().Compare(b.claimed.delivery())
 	})
 	for _, r := range sorted {
 		c.addState(r)

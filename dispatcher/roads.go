@@ -63,7 +63,7 @@ func (r *roads) to(endpoint id.ID) *road {
 	if known == nil {
 		known = &road{endpoint: endpoint, lanes: unknownLanes}
 		r.byEndpoint[endpoint] = known
-		r.unsorted = r.unsorted || len(r.inOrder) > 0 && compare(endpoint, r.inOrder[len(r.inOrder)-1].endpoint) < 0
+		r.unsorted = r.unsorted || len(r.inOrder) > 0 && endpoint.Compare(r.inOrder[len(r.inOrder)-1].endpoint) < 0
 		r.inOrder = append(r.inOrder, known)
 	}
 	return known
@@ -123,19 +123,6 @@ func (l *laneHint) likely() int {
 const unknown = 1 << 20
 
 func (l *laneHint) due(now time.Time) bool { return !l.dueAt.IsZero() && !l.dueAt.After(now) }
-
-func compare(a, b id.ID) int {
-	if a.Shard != b.Shard {
-		return int(a.Shard) - int(b.Shard)
-	}
-	switch {
-	case a.N < b.N:
-		return -1
-	case a.N > b.N:
-		return 1
-	}
-	return 0
-}
 
 // claimed takes in what a claim made at now brought: slots are used, and a lane that gave less than was asked for has
 // nothing more due then.

@@ -1,5 +1,7 @@
 package dispatcher
 
+import "maps"
+
 const (
 	// leastShare is how many deliveries an endpoint is given in a round if it has them and the slots: with many endpoints a
 	// round then serves some of them well, neighbours in few buckets, instead of all of them a little: each endpoint in it
@@ -41,17 +43,14 @@ func (r dueRoad) onlyRetries() bool { return !r.due[laneFirst] && !r.due[laneOrd
 func newSharing(r *roads, room, free, most int) *sharing {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s := &sharing{room: room, free: free, retryRoom: max(most-most/retryPart, 1) - r.retries, tenants: map[int64]int{}}
-	for tenant, n := range r.tenants {
-		s.tenants[tenant] = n
-	}
+	s := &sharing{room: room, free: free, retryRoom: max(most-most/retryPart, 1) - r.retries, tenants: maps.Clone(r.tenants)}
 	s.scarce, s.fair = free <= most/scarcePart, max(most/(len(s.tenants)+1), 1)
 	return s
 }
 
-// passes says how often a round goes over the endpoints, and whether in that pass only tenants have their turn that have less than
-// their fair share in flight: where few slots are free, what becomes free is theirs, and not the next endpoint's in the ring.
-func (s *sharing) passes() []bool {
+// laps says how often a round goes over the ring of endpoints, and of each lap whether only tenants have their turn that have less
+// than their fair share in flight: where few slots are free, what becomes free is theirs, and not the next endpoint's in the ring.
+func (s *sharing) laps() []bool {
 	if s.scarce {
 		return []bool{true, false}
 	}

@@ -242,7 +242,7 @@ func TestRoundsTakeTurns(t *testing.T) {
 	w.d.cfg.MaxInFlight = 1
 	var want []string
 	endpoints := []id.ID{w.endpoint(), w.endpoint(), w.endpoint()}
-	slices.SortFunc(endpoints, compare)
+	slices.SortFunc(endpoints, id.ID.Compare)
 	for range 2 {
 		for _, e := range endpoints {
 			want = append(want, id.Delivery.Format(w.enqueue(e, `{}`)))

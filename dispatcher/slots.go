@@ -42,8 +42,12 @@ func spacing(l subscriptions.RateLimit) time.Duration {
 
 // limited tells those of what was claimed that need a slot from the others.
 func (p round) limited(got []claimed) (free, limited []claimed) {
+	needsSlot := func(c claimed) bool { return p.targets[c.endpoint()].RateLimit.Limit > 0 }
+	if !slices.ContainsFunc(got, needsSlot) {
+		return got, nil // nearly always: nothing is copied for those who have no limit
+	}
 	for _, c := range got {
-		if p.targets[c.endpoint()].RateLimit.Limit > 0 {
+		if needsSlot(c) {
 			limited = append(limited, c)
 		} else {
 			free = append(free, c)
@@ -81,7 +85,7 @@ func (d *Dispatcher) takeSlots(ctx context.Context, p round, limited []claimed, 
 	for _, w := range wishes {
 		got, there := slots[w.Endpoint]
 		if !there {
-			continue // deleted meanwhile, or somebody holds its row
+			continue // deleted meanwhile
 		}
 		for i, c := range of[w.Endpoint] {
 			c.slotAt, c.slotless = began.Add(got.Start.Add(time.Duration(i)*w.Every).Sub(now)), i >= got.N

@@ -10,6 +10,7 @@
 package id
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
@@ -41,6 +42,9 @@ type ID struct {
 
 // IsZero reports whether the id is unset: no thing has the number 0.
 func (i ID) IsZero() bool { return i.N == 0 }
+
+// Compare orders ids by bucket, then by time: below 0 when i comes first, 0 when they are the same.
+func (i ID) Compare(o ID) int { return cmp.Or(cmp.Compare(i.Shard, o.Shard), cmp.Compare(i.N, o.N)) }
 
 // Time is when the id was made, to the millisecond, by the database's clock.
 func (i ID) Time() time.Time { return TimeOf(i.N) }

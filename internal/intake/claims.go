@@ -25,7 +25,7 @@ type keyRef struct {
 }
 
 func (k keyRef) compare(o keyRef) int {
-	return cmp.Or(compareIDs(k.tenant, o.tenant), strings.Compare(k.kind, o.kind), strings.Compare(k.key, o.key))
+	return cmp.Or(k.tenant.Compare(o.tenant), strings.Compare(k.kind, o.kind), strings.Compare(k.key, o.key))
 }
 
 // claim is an idempotency row that a request wants to make.

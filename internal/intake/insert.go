@@ -1,7 +1,6 @@
 package intake
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -74,10 +73,8 @@ func (i *Intake) insert(ctx context.Context, tx transaction, reqs []*request, no
 // inOrder sorts by bucket and tenant, in one order for all transactions, so that two of them cannot wait for each other.
 // Those of one tenant stay as they came.
 func inOrder(drafts []*draft) []*draft {
-	return slices.SortedStableFunc(slices.Values(drafts), func(a, b *draft) int { return compareIDs(a.tenant, b.tenant) })
+	return slices.SortedStableFunc(slices.Values(drafts), func(a, b *draft) int { return a.tenant.Compare(b.tenant) })
 }
-
-func compareIDs(a, b id.ID) int { return cmp.Or(cmp.Compare(a.Shard, b.Shard), cmp.Compare(a.N, b.N)) }
 
 // Uses the primary key of tenants. It takes no lock: deliveries of a tenant that is deleted at this very moment are
 // found and cancelled by the sweep of closed endpoints.
