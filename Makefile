@@ -16,7 +16,7 @@ BENCHFLAGS ?=
 SOAKFLAGS ?=
 PROFILE ?= bin/profile
 
-.PHONY: help run build test check fmt interop bench profile soak smoke clean
+.PHONY: help run build test chaos check fmt interop bench profile soak smoke clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,6 +36,10 @@ test: ## test everything with the race detector, on a throw-away PostgreSQL (PKG
 	@scripts/deps server race curl
 	@go build -o bin/withpg ./scripts/withpg
 	@exec bin/withpg -- go test -race -p 2 -timeout 10m $(TESTFLAGS) $(PKG)
+
+chaos: ## break processes, PostgreSQL, clocks and receivers under load; nothing may be lost (TESTFLAGS=-short)
+	@scripts/deps server
+	@scripts/chaos $(TESTFLAGS)
 
 check: ## formatting, linters, unreachable code, go.mod, vet
 	@scripts/deps shellcheck

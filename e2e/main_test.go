@@ -14,6 +14,9 @@ import (
 // program is the binary under test, built once.
 var program string
 
+// atEnd is called after the tests; the suite of faults prints its report there.
+var atEnd = func() error { return nil }
+
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
@@ -30,5 +33,10 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, "build the program:", err)
 		return 1
 	}
-	return m.Run()
+	code := m.Run()
+	if err := atEnd(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
 }

@@ -49,6 +49,12 @@ func serve(t *testing.T, over settings) *process {
 
 func start(t *testing.T, over settings) *process {
 	t.Helper()
+	return startAs(t, "api,dispatcher,scheduler", over)
+}
+
+// startAs is start with the roles that the process has; any process listens at least for health checks.
+func startAs(t *testing.T, roles string, over settings) *process {
+	t.Helper()
 	env := settings{
 		"DATABASE_MIGRATE_ON_START": "true",
 		"HTTP_ADDR":                 "127.0.0.1:0",
@@ -66,7 +72,7 @@ func start(t *testing.T, over settings) *process {
 		env["DATABASE_URL"] = pgtest.URL(t)
 	}
 	p := &process{t: t, done: make(chan error, 1)}
-	p.cmd = exec.Command(program, "serve")
+	p.cmd = exec.Command(program, "serve", "--roles", roles)
 	p.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir()}
 	for key, value := range env {
 		p.cmd.Env = append(p.cmd.Env, "POSTRIDER_"+key+"="+value)
@@ -102,7 +108,7 @@ func (p *process) follow(out io.Reader, listening chan<- string) {
 		p.log.WriteByte('\n')
 		p.mu.Unlock()
 		var line struct{ Addr, Message string }
-		if json.Unmarshal(lines.Bytes(), &line) == nil && line.Message == "listening" {
+		if json.Unmarshal(lines.Bytes(), &line) == nil && strings.HasSuffix(line.Message, "listening") {
 			select {
 			case listening <- line.Addr:
 			default:
