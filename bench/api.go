@@ -11,6 +11,7 @@ import (
 	"github.com/postrider/postrider/dispatcher"
 	"github.com/postrider/postrider/internal/alert"
 	"github.com/postrider/postrider/internal/api"
+	"github.com/postrider/postrider/internal/audit"
 	"github.com/postrider/postrider/internal/auth"
 	"github.com/postrider/postrider/internal/id"
 	"github.com/postrider/postrider/internal/intake"
@@ -28,10 +29,10 @@ func (w *world) startAPI(ctx context.Context) error {
 		DB: w.db, IDs: w.ids, Now: w.clock.Now,
 		Wake: func(made []dispatcher.NewDelivery) { (*w.accepted.Load())(made) },
 	})
-	desk := dispatcher.NewDesk(dispatcher.DeskDeps{DB: w.db, Now: w.clock.Now, Wake: func(int16) {}})
+	desk := dispatcher.NewDesk(dispatcher.DeskDeps{DB: w.db, IDs: w.ids, Now: w.clock.Now, Wake: func(int16) {}})
 	handler := api.New(api.Deps{
 		Subscriptions: w.store, Intake: w.intake, Deliveries: desk, Alerts: alert.NewDesk(w.db, w.ids.Next, w.clock.Now),
-		Keys: keys, Ping: w.db.Ping, Logger: zerolog.Nop(), MaxPayload: 1 << 20, Version: "bench",
+		Keys: keys, Audit: audit.NewLog(w.db), Ping: w.db.Ping, Logger: zerolog.Nop(), MaxPayload: 1 << 20, Version: "bench",
 	})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

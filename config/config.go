@@ -35,7 +35,9 @@ type Config struct {
 
 // HTTP is where the API, its reference and the health checks are served.
 type HTTP struct {
-	Addr string // host:port; an empty host is every address, port 0 any free port
+	Addr           string         // host:port; an empty host is every address, port 0 any free port
+	TrustedProxies []netip.Prefix // whose X-Forwarded-For says who a client is
+	MaxConnections int            // open at once
 }
 
 // Metrics is where /metrics is served.
@@ -96,6 +98,7 @@ type Retention struct {
 	Events          time.Duration
 	Attempts        time.Duration
 	IdempotencyKeys time.Duration
+	AuditLog        time.Duration
 }
 
 // Alerts is when and how people are told.

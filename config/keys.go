@@ -62,6 +62,10 @@ func entry[T any](name, def, usage string, k kind[T], at func(*Config) *T, check
 var keys = []key{
 	entry("http.addr", "127.0.0.1:8080", "host:port of the API, its reference (/docs) and the health checks; no host means every address",
 		textKind("address"), func(c *Config) *string { return &c.HTTP.Addr }, checkAddr),
+	entry("http.trusted_proxies", "", "CIDRs of proxies in front of the API, whose X-Forwarded-For says who a client is; none: whoever connects",
+		listOf(prefixKind, splitWords), func(c *Config) *[]netip.Prefix { return &c.HTTP.TrustedProxies }),
+	entry("http.max_connections", "4096", "connections of clients open at once, 16 to 1000000; each is a file descriptor",
+		intKind[int]("number"), func(c *Config) *int { return &c.HTTP.MaxConnections }, within(16, 1_000_000, nil)),
 	entry("metrics.addr", "", "host:port of /metrics alone; none means on http.addr",
 		textKind("address"), func(c *Config) *string { return &c.Metrics.Addr }, optional(checkAddr)),
 
@@ -122,6 +126,8 @@ var keys = []key{
 		durationKind, func(c *Config) *time.Duration { return &c.Retention.Attempts }, within(1, maxSpan, duration.Format)),
 	entry("retention.idempotency_keys", "24h", "time that Idempotency-Keys are kept, above 0; producers are promised 24h",
 		durationKind, func(c *Config) *time.Duration { return &c.Retention.IdempotencyKeys }, within(1, maxSpan, duration.Format)),
+	entry("retention.audit_log", "365d", "time that entries of the audit log are kept, above 0",
+		durationKind, func(c *Config) *time.Duration { return &c.Retention.AuditLog }, within(1, maxSpan, duration.Format)),
 
 	entry("alerts.after_failures", "5", "failed attempts of one delivery that raise an alert, 1 or more",
 		intKind[int]("number"), func(c *Config) *int { return &c.Alerts.AfterFailures }, within(1, 1<<31-1, nil)),

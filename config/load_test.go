@@ -29,6 +29,13 @@ var everyKey = []struct {
 	inFile, inEnv, inFlag sample
 }{
 	{"http.addr", "HTTP.Addr", "127.0.0.1:8080", sample{":80", ":80"}, sample{"[::1]:0", "[::1]:0"}, sample{"host.example:1", "host.example:1"}},
+	{
+		"http.trusted_proxies", "HTTP.TrustedProxies", []netip.Prefix(nil),
+		sample{"10.1.0.0/16", prefixes("10.1.0.0/16")},
+		sample{"127.0.0.0/8,::1/128", prefixes("127.0.0.0/8", "::1/128")},
+		sample{"fd00::/8", prefixes("fd00::/8")},
+	},
+	{"http.max_connections", "HTTP.MaxConnections", 4096, sample{"100", 100}, sample{"200", 200}, sample{"300", 300}},
 	{"metrics.addr", "Metrics.Addr", "", sample{":9090", ":9090"}, sample{":9091", ":9091"}, sample{":9092", ":9092"}},
 	{
 		"database.url", "Database.URL", "",
@@ -92,6 +99,7 @@ var everyKey = []struct {
 	{"retention.events", "Retention.Events", 720 * time.Hour, sample{"1d", 24 * time.Hour}, sample{"2d", 48 * time.Hour}, sample{"1s", time.Second}},
 	{"retention.attempts", "Retention.Attempts", 720 * time.Hour, sample{"1d", 24 * time.Hour}, sample{"2d", 48 * time.Hour}, sample{"1s", time.Second}},
 	{"retention.idempotency_keys", "Retention.IdempotencyKeys", 24 * time.Hour, sample{"2d", 48 * time.Hour}, sample{"3d", 72 * time.Hour}, sample{"1s", time.Second}},
+	{"retention.audit_log", "Retention.AuditLog", 8760 * time.Hour, sample{"2d", 48 * time.Hour}, sample{"3d", 72 * time.Hour}, sample{"1s", time.Second}},
 	{"alerts.after_failures", "Alerts.AfterFailures", 5, sample{"1", 1}, sample{"2", 2}, sample{"3", 3}},
 	{
 		"alerts.urls", "Alerts.URLs", []string(nil),

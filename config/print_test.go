@@ -18,10 +18,12 @@ func printText(t *testing.T, c Config, asJSON bool) string {
 	return out.String()
 }
 
-// The contract's table of defaults, word for word.
+// The contract's table of defaults, word for word, and what came to it.
 func TestPrintShowsTheContractsDefaults(t *testing.T) {
 	t.Parallel()
 	const want = `http.addr 127.0.0.1:8080 default
+http.trusted_proxies - default
+http.max_connections 4096 default
 metrics.addr - default
 database.url - default
 database.max_conns 16 default
@@ -48,6 +50,7 @@ events.max_payload 1MiB default
 retention.events 30d default
 retention.attempts 30d default
 retention.idempotency_keys 24h default
+retention.audit_log 365d default
 alerts.after_failures 5 default
 alerts.urls - default
 bootstrap.admin_key - default

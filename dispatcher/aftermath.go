@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/postrider/postrider/internal/alert"
+	"github.com/postrider/postrider/internal/audit"
 	"github.com/postrider/postrider/internal/id"
 	"github.com/postrider/postrider/subscriptions"
 )
@@ -58,7 +59,11 @@ func queueTrouble(b *pgx.Batch, results []result, trouble map[id.ID]bool) {
 
 // queueAftermath queues what results mean beside their own deliveries, in the transaction that records them.
 // A success of an endpoint that is in no trouble means nothing.
-func (d *Dispatcher) queueAftermath(b *pgx.Batch, shard int16, results []result, trouble map[id.ID]bool, now time.Time) {
+//
+// closed hears of endpoints whose status that changed.
+func (d *Dispatcher) queueAftermath(
+	b *pgx.Batch, shard int16, results []result, trouble map[id.ID]bool, now time.Time, closed func(audit.Entry),
+) {
 	a := aftermath{
 		health: map[int64]*subscriptions.Health{}, before: map[int64]*alert.Finding{}, after: map[int64]*alert.Finding{},
 	}
@@ -88,7 +93,7 @@ func (d *Dispatcher) queueAftermath(b *pgx.Batch, shard int16, results []result,
 			after = append(after, *f)
 		}
 	}
-	subscriptions.QueueHealth(b, shard, healths, now)
+	subscriptions.QueueHealth(b, shard, healths, now, closed)
 	subscriptions.QueuePace(b, shard, a.paces, now)
 	if len(before) > 0 {
 		alert.QueueRaise(b, shard, before, d.deps.IDs.Next, now)

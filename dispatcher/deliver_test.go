@@ -137,6 +137,10 @@ func TestGoneKillsTheEndpointAndCancelsTheRest(t *testing.T) {
 	if got := w.get(late); got.State != StateCancelled || got.Reason != ReasonEndpointDead {
 		t.Errorf("the other: %+v", got)
 	}
+	if n := w.count(`SELECT count(*) FROM audit_log WHERE action = 'endpoint.status_changed' AND actor = 'system' AND actor_name = 'dispatcher'
+		AND details->'changes'->'status'->>'new' = 'dead' AND details->>'reason' = 'gone'`); n != 1 {
+		t.Errorf("the audit log tells of it %d times", n)
+	}
 	if n := w.count(`SELECT count(*) FROM alerts WHERE kind = 'endpoint.dead' AND state = 'open'`); n != 1 {
 		t.Error("nobody is told")
 	}

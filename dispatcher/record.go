@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/postrider/postrider/internal/audit"
 	"github.com/postrider/postrider/internal/fault"
 	"github.com/postrider/postrider/internal/id"
 	"github.com/postrider/postrider/internal/pg"
@@ -110,8 +111,9 @@ func (d *Dispatcher) record(ctx context.Context, results []result, again bool) (
 		}
 		won = settle(results, ended)
 		after := &pgx.Batch{}
+		var closed []audit.Entry
 		for shard, some := range byBucket(won) {
-			d.queueAftermath(after, shard, some, trouble, now)
+			d.queueAftermath(after, shard, some, trouble, now, func(e audit.Entry) { closed = append(closed, e) })
 		}
 		if after.Len() == 0 {
 			return nil
@@ -119,7 +121,7 @@ func (d *Dispatcher) record(ctx context.Context, results []result, again bool) (
 		if err := tx.SendBatch(ctx, after).Close(); err != nil {
 			return fmt.Errorf("record what attempts mean: %w", err)
 		}
-		return nil
+		return audit.Write(audit.With(ctx, audit.System("dispatcher")), tx, d.deps.IDs.Next, closed...)
 	})
 	return won, err
 }

@@ -17,6 +17,7 @@ import (
 // DeskDeps is what a Desk works with.
 type DeskDeps struct {
 	DB   *pgxpool.Pool
+	IDs  *id.Generator     // for entries of the audit log: Retry, Cancel and CancelEvent need it
 	Now  func() time.Time  // the database's clock
 	Wake func(shard int16) // tells dispatchers of due work; called after the commit
 	// Searches bounds how many lists are read at once, with whatever else shares it. Nil: a bound of the desk's own.

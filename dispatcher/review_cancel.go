@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/postrider/postrider/internal/audit"
 	"github.com/postrider/postrider/internal/fault"
 	"github.com/postrider/postrider/internal/id"
 	"github.com/postrider/postrider/internal/pg"
@@ -27,7 +28,7 @@ WITH picked AS MATERIALIZED (`
     SELECT @shard, g.id, g.tenant_id, g.event_id, g.endpoint_id, 'cancelled', g.attempts, @reason, g.last_outcome,
         g.last_status, @now, g.group_id
     FROM gone g
-    RETURNING id
+    RETURNING id, tenant_id
 )`
 )
 
@@ -35,20 +36,19 @@ WITH picked AS MATERIALIZED (`
 const cancelSQL = cancelHead + `
     SELECT d.id FROM deliveries d
     WHERE d.shard = @shard AND d.id = @id AND d.state IN ('scheduled', 'pending') FOR UPDATE` + cancelTail + `
-SELECT count(*) FROM moved`
+SELECT tenant_id FROM moved`
 
 // Cancel ends a delivery that is not finished, for the reason given. It is a conflict while it is in flight and when it
 // is finished already.
 func (k *Desk) Cancel(ctx context.Context, dlv id.ID, reason Reason) (Delivery, error) {
 	for range actTries {
-		var done int
-		err := k.deps.DB.QueryRow(ctx, cancelSQL, pgx.StrictNamedArgs{
+		done, err := k.act(ctx, cancelSQL, pgx.StrictNamedArgs{
 			"shard": dlv.Shard, "id": dlv.N, "now": k.deps.Now(), "reason": string(reason),
-		}).Scan(&done)
+		}, audit.Entry{Action: audit.DeliveryCancelled, Object: audit.Thing{Kind: id.Delivery, ID: dlv}})
 		if err != nil {
-			return Delivery{}, pg.Fault(fmt.Errorf("cancel a delivery: %w", err))
+			return Delivery{}, fmt.Errorf("cancel a delivery: %w", err)
 		}
-		if done > 0 {
+		if done {
 			return k.Get(ctx, dlv)
 		}
 		s, err := k.standing(ctx, dlv)
@@ -75,18 +75,29 @@ const cancelEventSQL = cancelHead + `
 	cancelTail + `, marked AS (
     UPDATE deliveries d SET cancel_reason = @reason
     WHERE d.shard = @shard AND d.id = ANY (` + ofEvent + `) AND d.state = 'in_flight'
-    RETURNING d.id
+    RETURNING d.tenant_id
 )
-SELECT (SELECT count(*) FROM moved), (SELECT count(*) FROM marked)`
+SELECT (SELECT count(*) FROM moved), (SELECT count(*) FROM marked),
+    coalesce((SELECT max(tenant_id) FROM moved), (SELECT max(tenant_id) FROM marked), 0)`
 
 // CancelEvent cancels an event's deliveries, and says how many it cancelled at once and how many are in flight: those end
 // with the attempt that is on its way, as succeeded if it does, else as cancelled.
 func (k *Desk) CancelEvent(ctx context.Context, evt id.ID) (cancelled, inFlight int, err error) {
-	err = k.deps.DB.QueryRow(ctx, cancelEventSQL, pgx.StrictNamedArgs{
-		"shard": evt.Shard, "event": evt.N, "now": k.deps.Now(), "reason": string(ReasonCancelledByEvent),
-	}).Scan(&cancelled, &inFlight)
+	err = pg.InTx(ctx, k.deps.DB, func(tx pgx.Tx) error {
+		tenant := id.ID{Shard: evt.Shard}
+		err := tx.QueryRow(ctx, cancelEventSQL, pgx.StrictNamedArgs{
+			"shard": evt.Shard, "event": evt.N, "now": k.deps.Now(), "reason": string(ReasonCancelledByEvent),
+		}).Scan(&cancelled, &inFlight, &tenant.N)
+		if err != nil || cancelled+inFlight == 0 {
+			return err //nolint:wrapcheck // wrapped below
+		}
+		return audit.Write(ctx, tx, k.deps.IDs.Next, audit.Entry{
+			Action: audit.EventCancelled, Object: audit.Thing{Kind: id.Event, ID: evt}, Tenant: &tenant,
+			Details: audit.Details{"cancelled": cancelled, "in_flight": inFlight},
+		})
+	})
 	if err != nil {
-		return 0, 0, pg.Fault(fmt.Errorf("cancel an event's deliveries: %w", err))
+		return 0, 0, fmt.Errorf("cancel an event's deliveries: %w", err)
 	}
 	return cancelled, inFlight, nil
 }

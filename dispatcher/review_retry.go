@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/postrider/postrider/internal/audit"
 	"github.com/postrider/postrider/internal/fault"
 	"github.com/postrider/postrider/internal/id"
 	"github.com/postrider/postrider/internal/pg"
@@ -24,7 +25,7 @@ WITH waiting AS (
         AND EXISTS (SELECT FROM endpoints e WHERE e.shard = @shard AND e.id = d.endpoint_id AND e.status <> 'dead'
             AND e.deleted_at IS NULL)
         AND EXISTS (SELECT FROM events ev WHERE ev.shard = @shard AND ev.id = d.event_id)
-    RETURNING d.id
+    RETURNING d.tenant_id
 ), taken AS (
     DELETE FROM deliveries_finished d
     WHERE d.shard = @shard AND d.id = @id
@@ -38,9 +39,9 @@ WITH waiting AS (
     SELECT @shard, t.id, t.tenant_id, t.event_id, t.endpoint_id, 'pending', t.attempts, @now, t.last_outcome,
         t.last_status, t.group_id, CASE WHEN t.group_id IS NULL THEN @first::smallint ELSE @ordered::smallint END
     FROM taken t
-    RETURNING id
+    RETURNING tenant_id
 )
-SELECT (SELECT count(*) FROM waiting) + (SELECT count(*) FROM back)`
+SELECT tenant_id FROM waiting UNION ALL SELECT tenant_id FROM back`
 
 // actTries bounds how often an action is tried whose statement found nothing to act on although a look right after it
 // says there was: the delivery changed in between.
@@ -51,14 +52,13 @@ const actTries = 3
 // is in flight, when its endpoint is dead or deleted, and when its payload is not kept any more.
 func (k *Desk) Retry(ctx context.Context, dlv id.ID) (Delivery, error) {
 	for range actTries {
-		var done int
-		err := k.deps.DB.QueryRow(ctx, retrySQL, pgx.StrictNamedArgs{
+		done, err := k.act(ctx, retrySQL, pgx.StrictNamedArgs{
 			"shard": dlv.Shard, "id": dlv.N, "now": k.deps.Now(), "first": laneFirst, "ordered": laneOrdered,
-		}).Scan(&done)
+		}, audit.Entry{Action: audit.DeliveryRetried, Object: audit.Thing{Kind: id.Delivery, ID: dlv}})
 		if err != nil {
-			return Delivery{}, pg.Fault(fmt.Errorf("retry a delivery: %w", err))
+			return Delivery{}, fmt.Errorf("retry a delivery: %w", err)
 		}
-		if done > 0 {
+		if done {
 			k.deps.Wake(dlv.Shard)
 			return k.Get(ctx, dlv)
 		}
@@ -71,6 +71,24 @@ func (k *Desk) Retry(ctx context.Context, dlv id.ID) (Delivery, error) {
 		}
 	}
 	return Delivery{}, fault.New(fault.Conflict, "the delivery is changing just now: try again")
+}
+
+// act runs a statement that does something to one thing and then gives its tenant's number, or finds nothing to do and gives
+// no row, together with the entry of what it did.
+func (k *Desk) act(ctx context.Context, sql string, args pgx.StrictNamedArgs, told audit.Entry) (done bool, err error) {
+	err = pg.InTx(ctx, k.deps.DB, func(tx pgx.Tx) error {
+		done = false
+		tenant := id.ID{Shard: told.Object.ID.Shard}
+		switch err := tx.QueryRow(ctx, sql, args).Scan(&tenant.N); {
+		case errors.Is(err, pgx.ErrNoRows):
+			return nil
+		case err != nil:
+			return err //nolint:wrapcheck // the caller says which act it was
+		}
+		done, told.Tenant = true, &tenant
+		return audit.Write(ctx, tx, k.deps.IDs.Next, told)
+	})
+	return done, err //nolint:wrapcheck // as above
 }
 
 // standing is what decides whether a delivery can be acted on.

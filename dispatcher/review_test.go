@@ -32,7 +32,7 @@ func newOffice(t *testing.T) *office {
 	t.Helper()
 	o := &office{T: t, db: pgtest.Pool(t), ids: id.NewGenerator(1, func() time.Time { return noon })}
 	o.desk = dispatcher.NewDesk(dispatcher.DeskDeps{
-		DB: o.db, Now: func() time.Time { return noon }, Wake: func(shard int16) {
+		DB: o.db, IDs: o.ids, Now: func() time.Time { return noon }, Wake: func(shard int16) {
 			o.mu.Lock()
 			defer o.mu.Unlock()
 			o.woke = append(o.woke, shard)

@@ -75,7 +75,7 @@ func newWorld(t *testing.T, play doer) *world {
 
 // another makes a further dispatcher on the same database.
 func (w *world) another(play doer) *Dispatcher {
-	desk := NewDesk(DeskDeps{DB: w.db, Now: w.clock, Wake: func(int16) {}})
+	desk := NewDesk(DeskDeps{DB: w.db, IDs: w.ids, Now: w.clock, Wake: func(int16) {}})
 	return New(Config{
 		RetrySchedule: DefaultSchedule, Timeout: 5 * time.Second, Lease: time.Minute, MaxInFlight: 100,
 		MaxInFlightPerEndpoint: 10, ResponseBodyLimit: 64, AlertAfterFailures: 5, UserAgent: "Postrider/test",

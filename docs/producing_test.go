@@ -17,6 +17,7 @@ import (
 	"github.com/postrider/postrider/dispatcher"
 	"github.com/postrider/postrider/internal/alert"
 	"github.com/postrider/postrider/internal/api"
+	"github.com/postrider/postrider/internal/audit"
 	"github.com/postrider/postrider/internal/auth"
 	"github.com/postrider/postrider/internal/egress"
 	"github.com/postrider/postrider/internal/id"
@@ -50,8 +51,8 @@ func serveAPI(t *testing.T) string {
 	}
 	in := intake.New(intake.Deps{DB: db, IDs: ids, Now: clock.Now, MaxPayload: 1 << 20})
 	server := httptest.NewServer(api.New(api.Deps{
-		Subscriptions: store, Intake: in, Keys: keys, Ping: db.Ping, Logger: zerolog.Nop(), MaxPayload: 1 << 20,
-		Deliveries: dispatcher.NewDesk(dispatcher.DeskDeps{DB: db, Now: clock.Now, Wake: func(int16) {}}),
+		Subscriptions: store, Intake: in, Keys: keys, Audit: audit.NewLog(db), Ping: db.Ping, Logger: zerolog.Nop(), MaxPayload: 1 << 20,
+		Deliveries: dispatcher.NewDesk(dispatcher.DeskDeps{DB: db, IDs: ids, Now: clock.Now, Wake: func(int16) {}}),
 		Alerts:     alert.NewDesk(db, ids.Next, clock.Now),
 	}))
 	t.Cleanup(func() {

@@ -55,6 +55,10 @@ var (
 		"shard": id.Bucket(1), "id": 3, "tenant_id": 1, "endpoint_id": 2, "kind": "delivery.failing", "state": "open", "count": 1,
 		"detail": "", "opened_at": at, "last_at": at, "last_notice_id": 4,
 	}
+	auditRow = row{
+		"shard": 0, "id": 1, "action": "api_key.created", "object_kind": "key", "object_id": 1, "actor": "cli", "actor_name": "root",
+		"details": row{},
+	}
 	key = row{
 		"id": 1, "name": "k", "hash": `\x` + strings.Repeat("00", 32), "hint": "pk_", "scopes": []string{"admin"}, "created_at": at,
 	}
@@ -76,6 +80,16 @@ func TestImpossibleRowsAreRefused(t *testing.T) {
 		row     row
 		refused string
 	}{
+		{"audit_log", auditRow, ""},
+		{"audit_log", auditRow.with(row{"id": 2, "actor": "api_key", "actor_key": 7, "address": "2001:db8::1"}), ""},
+		{"audit_log", auditRow.with(row{"actor": "api_key"}), "audit_log_actor_key"},
+		{"audit_log", auditRow.with(row{"actor_key": 7}), "audit_log_actor_key"},
+		{"audit_log", auditRow.with(row{"actor": "somebody"}), noValue},
+		{"audit_log", auditRow.with(row{"action": "Deleted it"}), "audit_log_action_check"},
+		{"audit_log", auditRow.with(row{"object_kind": "ep_"}), "audit_log_object_kind_check"},
+		{"audit_log", auditRow.with(row{"object_id": 0}), "audit_log_object_id_check"},
+		{"audit_log", auditRow.with(row{"details": nil}), notNull},
+
 		{"deliveries", waiting, ""},
 		{"deliveries", scheduled, ""},
 		{"deliveries", inFlight, ""},

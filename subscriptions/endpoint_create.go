@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/postrider/postrider/internal/audit"
 	"github.com/postrider/postrider/internal/id"
 	"github.com/postrider/postrider/signer"
 )
@@ -40,6 +41,10 @@ func (s *Store) CreateEndpoint(ctx context.Context, t Tenant, n NewEndpoint) (En
 			return err
 		}
 		if err := s.insertSecret(ctx, tx, e.ID, secret, now); err != nil {
+			return err
+		}
+		details := audit.Details{"url": audit.URL(e.URL), "status": string(e.Status)}
+		if err := s.note(ctx, tx, aboutEndpoint(e.ID, t.ID, audit.EndpointCreated, details)); err != nil {
 			return err
 		}
 		e, err = s.readBack(ctx, tx, e.ID)

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/postrider/postrider/internal/audit"
 )
 
 // DeleteEndpoint takes an endpoint away. Its row stays, since history names it; its secrets and the values of its static
@@ -31,7 +33,10 @@ UPDATE endpoints
 		if err := deletePace(ctx, tx, e.ID.Shard, e.ID.N); err != nil {
 			return err
 		}
-		return deleteSecrets(ctx, tx, e.ID)
+		if err := deleteSecrets(ctx, tx, e.ID); err != nil {
+			return err
+		}
+		return s.note(ctx, tx, aboutEndpoint(e.ID, e.TenantID, audit.EndpointDeleted, nil))
 	})
 	if err != nil {
 		return Endpoint{}, err

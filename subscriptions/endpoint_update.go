@@ -55,6 +55,10 @@ func (s *Store) UpdateEndpoint(ctx context.Context, t Tenant, ref, ifMatch strin
 		if err := clearPace(ctx, tx, e.ID, stale, now); err != nil {
 			return err
 		}
+		eased := stale.breaker && before.Pace.holds()
+		if err := s.note(ctx, tx, endpointEntries(before, e, minted, eased)...); err != nil {
+			return err
+		}
 		e, err = s.readBack(ctx, tx, e.ID)
 		e.Minted = minted
 		return err

@@ -1,11 +1,15 @@
 package subscriptions
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/postrider/postrider/internal/audit"
+	"github.com/postrider/postrider/internal/id"
 )
 
 // Health is what a batch of attempts showed of one endpoint, and what follows for its status.
@@ -31,8 +35,11 @@ type Health struct {
 // The status goes from enabled to disabled, and from enabled or disabled to dead. Whatever else is asked for changes
 // nothing: dead is final until its owner enables it, also against a later Disabled.
 //
+// closed hears of each endpoint whose status really changed, once the statement has run: its entry in the audit log is to be
+// written in the same transaction.
+//
 // Rows are locked in the order of their ids, so that two batches do not block each other crosswise.
-func QueueHealth(b *pgx.Batch, shard int16, hs []Health, now time.Time) {
+func QueueHealth(b *pgx.Batch, shard int16, hs []Health, now time.Time, closed func(audit.Entry)) {
 	if len(hs) == 0 {
 		return
 	}
@@ -40,7 +47,7 @@ func QueueHealth(b *pgx.Batch, shard int16, hs []Health, now time.Time) {
 		queueRecovered(b, shard, hs)
 		return
 	}
-	queueMixed(b, shard, hs, now)
+	queueMixed(b, shard, hs, now, closed)
 }
 
 // queueRecovered is for batches with nothing but successes, nearly all of them of endpoints that had no failure: the
@@ -67,7 +74,7 @@ UPDATE endpoints e
 }
 
 // queueMixed books everything. The count starts again after a success; failing_since is the first failure since then.
-func queueMixed(b *pgx.Batch, shard int16, hs []Health, now time.Time) {
+func queueMixed(b *pgx.Batch, shard int16, hs []Health, now time.Time, closed func(audit.Entry)) {
 	// By the primary key. What is new is worked out in `mine`, which sees each row as it is once it is locked, and not as
 	// it was when the statement began. An endpoint that had a success and nothing to forget is not written.
 	const query = `
@@ -81,7 +88,7 @@ WITH mine AS MATERIALIZED (
             (h.version = 0 OR h.version = e.version)
                 AND (h.since IS NULL OR NOT h.recovered AND e.failing_since IS NOT DISTINCT FROM h.since)
                 AND (h.status = 'disabled' AND e.status = 'enabled' OR h.status = 'dead' AND e.status <> 'dead') AS closes,
-            h.status, h.reason
+            h.status, h.reason, e.status::text AS was, e.tenant_id
        FROM endpoints e
        JOIN unnest(@ids::bigint[], @recovered::boolean[], @failures::integer[], @firsts::timestamptz[],
                    @errors::text[], @statuses::text[], @reasons::text[], @versions::integer[],
@@ -89,7 +96,8 @@ WITH mine AS MATERIALIZED (
             AS h (id, recovered, failures, first_at, error, status, reason, version, since) ON h.id = e.id
       WHERE e.shard = @shard AND e.deleted_at IS NULL
         AND (h.failures > 0 OR h.status <> '' OR e.consecutive_failures > 0)
-      ORDER BY e.id FOR NO KEY UPDATE OF e)
+      ORDER BY e.id FOR NO KEY UPDATE OF e),
+written AS (
 UPDATE endpoints e
    SET consecutive_failures = mine.failures, failing_since = mine.failing_since, last_error = mine.last_error,
        status = CASE WHEN mine.closes THEN mine.status::endpoint_status ELSE e.status END,
@@ -98,7 +106,8 @@ UPDATE endpoints e
        updated_at = CASE WHEN mine.closes THEN @now ELSE e.updated_at END,
        version = e.version + mine.closes::integer
   FROM mine
- WHERE e.shard = @shard AND e.id = mine.id`
+ WHERE e.shard = @shard AND e.id = mine.id)
+SELECT id, tenant_id, was, status, reason FROM mine WHERE closes ORDER BY id`
 	var c healthColumns
 	for _, h := range hs {
 		c.add(h)
@@ -107,7 +116,21 @@ UPDATE endpoints e
 		"shard": shard, "now": now, "ids": c.ids, "recovered": c.recovered, "failures": c.failures, "firsts": c.firsts,
 		"errors": c.errors, "statuses": c.statuses, "reasons": c.reasons, "versions": c.versions,
 		"since": c.since,
+	}).Query(func(rows pgx.Rows) error { return readClosed(rows, shard, closed) })
+}
+
+func readClosed(rows pgx.Rows, shard int16, closed func(audit.Entry)) error {
+	endpoint, tenant := id.ID{Shard: shard}, id.ID{Shard: shard}
+	var was, status, reason string
+	_, err := pgx.ForEachRow(rows, []any{&endpoint.N, &tenant.N, &was, &status, &reason}, func() error {
+		why := reason
+		closed(statusEntry(endpoint, tenant, was, status, &why))
+		return nil
 	})
+	if err != nil {
+		return fmt.Errorf("read which endpoints were closed: %w", err)
+	}
+	return nil
 }
 
 // healthColumns are healths by column, as unnest takes them.

@@ -9,6 +9,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/postrider/postrider/internal/audit"
+	"github.com/postrider/postrider/internal/id"
 	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/subscriptions"
 )
@@ -25,7 +27,7 @@ func (w *world) book(shard int16, hs ...subscriptions.Health) int {
 
 func (w *world) tryBook(shard int16, hs ...subscriptions.Health) (statements int, err error) {
 	var b pgx.Batch
-	subscriptions.QueueHealth(&b, shard, hs, w.clock.now())
+	subscriptions.QueueHealth(&b, shard, hs, w.clock.now(), func(e audit.Entry) { w.told = append(w.told, e) })
 	return b.Len(), pg.InTx(w.t.Context(), w.pool, func(tx pgx.Tx) error { return tx.SendBatch(w.t.Context(), &b).Close() })
 }
 
@@ -95,11 +97,24 @@ func TestHealthIsBooked(t *testing.T) {
 		{h{Status: dead, StatusReason: "again"}, health{dead, "gone", 1, at(8), "410", 3}},
 	} {
 		step.h.Endpoint = e.ID.N
+		before := w.health(e).status
+		w.told = nil
 		if n := w.book(e.ID.Shard, step.h); n > 1 {
 			t.Errorf("step %d takes %d statements", i, n)
 		}
 		if got := w.health(e); got != step.want {
 			t.Errorf("step %d: %+v, want %+v", i, got, step.want)
+		}
+		var told []audit.Entry
+		if step.want.status != before {
+			changes := audit.Details{"reason": step.want.reason}
+			changes.Changed("status", string(before), string(step.want.status))
+			told = []audit.Entry{{
+				Action: audit.EndpointStatusChanged, Object: audit.Thing{Kind: id.Endpoint, ID: e.ID}, Tenant: &tenant.ID, Details: changes,
+			}}
+		}
+		if !reflect.DeepEqual(w.told, told) {
+			t.Errorf("step %d is told of as %+v, want %+v", i, w.told, told)
 		}
 	}
 	revived := must(w.UpdateEndpoint(t.Context(), tenant, ref(e), "", subscriptions.EndpointPatch{Status: ptr(enabled)}))(t)
@@ -261,7 +276,7 @@ func TestConcurrentBatchesAddUp(t *testing.T) {
 			hs = append(hs, subscriptions.Health{Endpoint: e.ID.N, Failures: 2, FirstFailureAt: at, LastError: "x"})
 		}
 		var batch pgx.Batch
-		subscriptions.QueueHealth(&batch, tenant.ID.Shard, hs, at)
+		subscriptions.QueueHealth(&batch, tenant.ID.Shard, hs, at, func(audit.Entry) {})
 		return &batch
 	}
 	first := must(w.pool.Begin(t.Context()))(t)
@@ -330,7 +345,7 @@ func TestSuccessesCostNextToNothing(t *testing.T) {
 	for n := range int64(200) {
 		hs = append(hs, subscriptions.Health{Endpoint: n*7 + 1, Recovered: true})
 	}
-	subscriptions.QueueHealth(&b, tenant.ID.Shard, hs, w.clock.now())
+	subscriptions.QueueHealth(&b, tenant.ID.Shard, hs, w.clock.now(), func(audit.Entry) {})
 	args, ok := b.QueuedQueries[0].Arguments[0].(pgx.StrictNamedArgs)
 	if !ok {
 		t.Fatal("the statement has other arguments")

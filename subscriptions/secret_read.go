@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/postrider/postrider/internal/audit"
 	"github.com/postrider/postrider/signer"
 )
 
@@ -31,7 +32,8 @@ func (s *Store) Secret(ctx context.Context, t Tenant, ref string) ([]SecretInfo,
 			}
 			out = append(out, SecretInfo{Secret: secret, CreatedAt: l.CreatedAt.UTC(), ExpiresAt: utc(l.ExpiresAt)})
 		}
-		return nil
+		// With this transaction's commit it is told, and only after that is anything shown.
+		return s.note(ctx, tx, aboutEndpoint(r.id(), t.ID, audit.SecretRevealed, audit.Details{"secrets": len(out)}))
 	})
 	if err != nil {
 		return nil, err

@@ -7,6 +7,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/postrider/postrider/internal/audit"
+	"github.com/postrider/postrider/internal/duration"
 	"github.com/postrider/postrider/internal/fault"
 	"github.com/postrider/postrider/internal/id"
 	"github.com/postrider/postrider/signer"
@@ -52,6 +54,10 @@ func (s *Store) RotateSecret(
 			return err
 		}
 		if err := countVersion(ctx, tx, r.id(), now); err != nil {
+			return err
+		}
+		details := audit.Details{"overlap": duration.Format(overlap), "given": given != ""}
+		if err := s.note(ctx, tx, aboutEndpoint(r.id(), t.ID, audit.SecretRotated, details)); err != nil {
 			return err
 		}
 		e, err = s.readBack(ctx, tx, r.id())

@@ -3,10 +3,11 @@ package subscriptions
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/postrider/postrider/internal/pg"
+	"github.com/postrider/postrider/internal/audit"
 )
 
 // CreateTenant makes a tenant. All faults of n are told at once; a uid that another tenant has is a conflict.
@@ -23,15 +24,23 @@ RETURNING ` + tenantColumns
 	if err != nil {
 		return Tenant{}, err
 	}
-	rows, err := s.db.Query(ctx, query, pgx.StrictNamedArgs{
-		"shard": t.ID.Shard, "id": t.ID.N, "uid": t.UID, "name": t.Name, "contact_email": t.ContactEmail,
-		"metadata": string(metadata), "now": s.now(),
+	err = s.inTx(ctx, func(tx pgx.Tx, now time.Time) error {
+		rows, err := tx.Query(ctx, query, pgx.StrictNamedArgs{
+			"shard": t.ID.Shard, "id": t.ID.N, "uid": t.UID, "name": t.Name, "contact_email": t.ContactEmail,
+			"metadata": string(metadata), "now": now,
+		})
+		if err != nil {
+			return fmt.Errorf("write a tenant: %w", err)
+		}
+		made, err := pgx.CollectExactlyOneRow(rows, scanTenant)
+		if err != nil {
+			return fmt.Errorf("write a tenant: %w", err)
+		}
+		t = made
+		return s.note(ctx, tx, aboutTenant(t.ID, audit.TenantCreated, audit.Details{"name": t.Name}))
 	})
 	if err != nil {
-		return Tenant{}, pg.Fault(fmt.Errorf("write a tenant: %w", err))
-	}
-	if t, err = pgx.CollectExactlyOneRow(rows, scanTenant); err != nil {
-		return Tenant{}, pg.Fault(fmt.Errorf("write a tenant: %w", err))
+		return Tenant{}, err
 	}
 	return t, nil
 }

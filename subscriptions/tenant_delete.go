@@ -35,7 +35,10 @@ UPDATE tenants SET deleted_at = @now, updated_at = @now WHERE shard = @shard AND
 		if err := deletePace(ctx, tx, t.ID.Shard, numbers(endpoints)...); err != nil {
 			return err
 		}
-		return deleteSecretsOf(ctx, tx, endpoints)
+		if err := deleteSecretsOf(ctx, tx, endpoints); err != nil {
+			return err
+		}
+		return s.noteTenantGone(ctx, tx, t.ID, endpoints)
 	})
 	if err != nil {
 		return Tenant{}, nil, err

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/postrider/postrider/internal/audit"
 )
 
 // UpdateTenant changes what the patch gives. One that changes nothing leaves UpdatedAt as it is.
@@ -43,7 +45,7 @@ RETURNING ` + tenantColumns
 		if t, err = pgx.CollectExactlyOneRow(rows, scanTenant); err != nil {
 			return fmt.Errorf("change a tenant: %w", err)
 		}
-		return nil
+		return s.note(ctx, tx, aboutTenant(t.ID, audit.TenantUpdated, tenantChanges(before, t)))
 	})
 	if err != nil {
 		return Tenant{}, err

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.uber.org/goleak"
 
+	"github.com/postrider/postrider/internal/audit"
 	"github.com/postrider/postrider/internal/fault"
 	"github.com/postrider/postrider/internal/id"
 	"github.com/postrider/postrider/internal/pgtest"
@@ -31,6 +32,7 @@ type world struct {
 	pool  *pgxpool.Pool
 	clock *clock
 	ids   *id.Generator
+	told  []audit.Entry // of endpoints that a booking closed
 }
 
 type clock struct {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/postrider/postrider/internal/auth"
+	"github.com/postrider/postrider/internal/duration"
 )
 
 // keyring is where API keys are made and revoked: straight in the database, or through the API of a server.
@@ -22,9 +23,10 @@ type keyring interface {
 
 // newAPIKey is what the API takes.
 type newAPIKey struct {
-	Name   string   `json:"name"`
-	Scopes []string `json:"scopes"`
-	Tenant *string  `json:"tenant,omitempty"`
+	Name      string     `json:"name"`
+	Scopes    []string   `json:"scopes"`
+	Tenant    *string    `json:"tenant,omitempty"`
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
 }
 
 // apiKey is what the API shows.
@@ -35,6 +37,7 @@ type apiKey struct {
 	Scopes     []string   `json:"scopes"`
 	TenantID   *string    `json:"tenant_id"`
 	CreatedAt  time.Time  `json:"created_at"`
+	ExpiresAt  *time.Time `json:"expires_at"`
 	LastUsedAt *time.Time `json:"last_used_at"`
 	Key        string     `json:"key,omitempty"` // once, from the call that made it
 }
@@ -67,7 +70,7 @@ func keyringCommand(w world, cmd *cobra.Command) (*cobra.Command, *remote, func(
 
 func newKeysCreate(w world) *cobra.Command {
 	var scopes []string
-	var tenant string
+	var tenant, expiresIn string
 	cmd, r, open := keyringCommand(w, &cobra.Command{
 		Use: "create NAME", Short: "Make an API key and print it, this once", Args: exactly("NAME"),
 	})
@@ -75,6 +78,8 @@ func newKeysCreate(w world) *cobra.Command {
 		"what it may do: "+join(auth.Scopes())+" (required)")
 	judge(cmd, "scopes", among(auth.Scopes()...))
 	cmd.Flags().StringVar(&tenant, "tenant", "", "bind it to this `tenant` (id or uid)")
+	cmd.Flags().StringVar(&expiresIn, "expires-in", "", "have it end by itself after this `time`, such as 90d")
+	judge(cmd, "expires-in", span)
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
 		if len(scopes) == 0 {
 			return usagef(cmd, "--scopes is missing, such as --scopes events:write")
@@ -82,6 +87,10 @@ func newKeysCreate(w world) *cobra.Command {
 		n := newAPIKey{Name: args[0], Scopes: scopes}
 		if tenant != "" {
 			n.Tenant = &tenant
+		}
+		if d, err := duration.Parse(expiresIn); err == nil {
+			end := w.now().Add(d).UTC()
+			n.ExpiresAt = &end
 		}
 		keys, err := open()
 		if err != nil {
@@ -115,7 +124,7 @@ func closeKeyring(keys keyring, err *error) {
 func newKeysList(w world) *cobra.Command {
 	var limit int
 	cmd, r, open := keyringCommand(w, &cobra.Command{
-		Use: "list", Short: "List the API keys that are valid", Args: exactly(),
+		Use: "list", Short: "List the API keys that are not revoked", Args: exactly(),
 	})
 	cmd.Flags().IntVar(&limit, "limit", 250, "`number` of keys at most")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
@@ -138,9 +147,9 @@ func newKeysList(w world) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		t := newTable("ID", "NAME", "KEY", "SCOPES", "TENANT", "CREATED", "LAST USED")
+		t := newTable("ID", "NAME", "KEY", "SCOPES", "TENANT", "CREATED", "EXPIRES", "LAST USED")
 		for _, k := range list {
-			t.add(k.ID, k.Name, k.Hint, strings.Join(k.Scopes, ","), text(k.TenantID), w.clock(&k.CreatedAt), w.clock(k.LastUsedAt))
+			t.add(k.ID, k.Name, k.Hint, strings.Join(k.Scopes, ","), text(k.TenantID), w.clock(&k.CreatedAt), w.clock(k.ExpiresAt), w.clock(k.LastUsedAt))
 		}
 		t.list(w.stdout, "keys")
 		return nil

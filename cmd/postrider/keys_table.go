@@ -7,14 +7,15 @@ import (
 	"time"
 
 	"github.com/postrider/postrider/config"
+	"github.com/postrider/postrider/internal/audit"
 	"github.com/postrider/postrider/internal/auth"
 	"github.com/postrider/postrider/internal/fault"
 	"github.com/postrider/postrider/internal/id"
 	"github.com/postrider/postrider/subscriptions"
 )
 
-// keyTable is the keyring in the database itself: who can write there needs no key to make the first one. Only making one
-// takes a node number: the others make no id.
+// keyTable is the keyring in the database itself: who can write there needs no key to make the first one. Listing them
+// takes no node number: it makes no id.
 type keyTable struct{ db *database }
 
 func openKeyTable(ctx context.Context, c config.Database) (keyring, error) {
@@ -34,7 +35,7 @@ func (k keyTable) create(ctx context.Context, n newAPIKey) (json.RawMessage, err
 	if err := k.db.takeNode(ctx); err != nil {
 		return nil, err
 	}
-	made := auth.NewKey{Name: n.Name}
+	made := auth.NewKey{Name: n.Name, ExpiresAt: n.ExpiresAt}
 	for _, s := range n.Scopes {
 		made.Scopes = append(made.Scopes, auth.Scope(s))
 	}
@@ -46,7 +47,7 @@ func (k keyTable) create(ctx context.Context, n newAPIKey) (json.RawMessage, err
 		}
 		made.Tenant = &t.ID
 	}
-	key, text, err := k.keys().Create(ctx, made)
+	key, text, err := k.keys().Create(audit.With(ctx, audit.CLI(machineUser())), made)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +77,10 @@ func (k keyTable) revoke(ctx context.Context, key string) error {
 	if err != nil {
 		return fault.Wrap(fault.NotFound, err, "no such API key: %s", quote(key))
 	}
-	if err := k.keys().Revoke(ctx, n); err != nil {
+	if err := k.db.takeNode(ctx); err != nil {
+		return err
+	}
+	if err := k.keys().Revoke(audit.With(ctx, audit.CLI(machineUser())), n); err != nil {
 		return fmt.Errorf("revoke %s: %w", key, err)
 	}
 	return nil
@@ -94,6 +98,10 @@ func showKey(k auth.Key) apiKey {
 	if k.Tenant != nil {
 		tenant := id.Tenant.Format(*k.Tenant)
 		shown.TenantID = &tenant
+	}
+	if k.ExpiresAt != nil {
+		ends := k.ExpiresAt.UTC().Truncate(time.Millisecond)
+		shown.ExpiresAt = &ends
 	}
 	if k.LastUsedAt != nil {
 		used := k.LastUsedAt.UTC().Truncate(time.Millisecond)

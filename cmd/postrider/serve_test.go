@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -255,7 +256,7 @@ func TestKeysAreMadeStraightInTheDatabaseOrThroughAServer(t *testing.T) {
 	remote := clientEnv(t, server)
 	must(t, remote, "tenants", "create", "Acme", "--uid", "acme")
 	for name, env := range map[string][]string{"database": env, "server": remote} {
-		key := strings.TrimSpace(must(t, env, "keys", "create", name, "--scopes", "events:write,deliveries:read", "--tenant", "acme"))
+		key := strings.TrimSpace(must(t, env, "keys", "create", name, "--scopes", "events:write,deliveries:read", "--tenant", "acme", "--expires-in", "90d"))
 		as := []string{remote[0], "POSTRIDER_API_KEY=" + key}
 		must(t, as, "events", "send", "--tenant", "acme", "--type", "a", "--data", "{}")
 		if got := cli(t.Context(), as, "", "tenants", "list"); got.code != exitFailed || !strings.Contains(got.errout, "(403 forbidden)") {
@@ -263,7 +264,7 @@ func TestKeysAreMadeStraightInTheDatabaseOrThroughAServer(t *testing.T) {
 		}
 		list := must(t, env, "keys", "list")
 		line := lineWith(t, list, name)
-		if !strings.Contains(line, "events:write,deliveries:read") || strings.Contains(list, key) {
+		if !strings.Contains(line, "events:write,deliveries:read") || !strings.Contains(line, time.Now().Add(90*24*time.Hour).UTC().Format("2006-01-02")) || strings.Contains(list, key) {
 			t.Errorf("%s: the list\n%s", name, list)
 		}
 		id := strings.Fields(line)[0]
@@ -276,6 +277,25 @@ func TestKeysAreMadeStraightInTheDatabaseOrThroughAServer(t *testing.T) {
 		if got := cli(t.Context(), env, "", "keys", "create", "x", "--scopes", "admin", "--tenant", "nobody"); got.code != exitFailed || !strings.Contains(got.errout, "no such tenant") {
 			t.Errorf("%s: an unknown tenant: exit %d, %s", name, got.code, got.errout)
 		}
+		log := must(t, remote, "audit-log", "list", "--object", id)
+		made, ended := lineWith(t, log, "api_key.created"), lineWith(t, log, "api_key.revoked")
+		who, from := machineUser()+" (cli)", ""
+		if name == "server" {
+			who, from = "(key_", "127.0.0.1"
+		}
+		for _, line := range []string{made, ended} {
+			if !strings.Contains(line, who) || !strings.Contains(line, from) || strings.Contains(line, key) {
+				t.Errorf("%s: the audit log has %s", name, line)
+			}
+		}
+	}
+	var p page
+	out := must(t, remote, "audit-log", "list", "--action", "tenant.created", "--since", "1h", "--json")
+	if err := json.Unmarshal([]byte(out), &p); err != nil || len(p.Data) != 1 {
+		t.Errorf("%v: %s", err, out)
+	}
+	if got := cli(t.Context(), remote, "", "audit-log", "list", "--action", "nix"); got.code != exitUsage {
+		t.Errorf("an unknown action: exit %d, %s", got.code, got.errout)
 	}
 }
 

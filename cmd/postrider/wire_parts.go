@@ -5,13 +5,17 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	ticks "golang.org/x/time/rate"
 
 	"github.com/postrider/postrider/dispatcher"
 	"github.com/postrider/postrider/internal/alert"
 	"github.com/postrider/postrider/internal/api"
+	"github.com/postrider/postrider/internal/audit"
+	"github.com/postrider/postrider/internal/auth"
 	"github.com/postrider/postrider/internal/egress"
 	"github.com/postrider/postrider/internal/upkeep"
 )
@@ -94,7 +98,7 @@ func (w *wiring) addScheduler() error {
 	u := upkeep.New(upkeep.Deps{
 		DB: w.db.pool, Now: w.db.clock.Now, Log: w.log, Metrics: w.metrics, Store: w.store, Desk: w.desk, Alerts: w.alerts,
 		Notices: notices, Keys: w.intake.DropExpiredKeys, UIDs: w.intake.DropOrphanUIDs,
-		KeepKeys: w.cfg.Retention.IdempotencyKeys, KeepEvents: w.cfg.Retention.Events,
+		Audit: audit.NewLog(w.db.pool), KeepAudit: w.cfg.Retention.AuditLog, KeepKeys: w.cfg.Retention.IdempotencyKeys, KeepEvents: w.cfg.Retention.Events,
 	})
 	w.add(part{name: "the scheduler", stop: 2 * settle, run: u.Run})
 	return nil
@@ -135,6 +139,7 @@ func (w *wiring) addNotifier() {
 func (w *wiring) addAPI(ctx context.Context, open func(context.Context) (net.Listener, error)) error {
 	deps := api.Deps{
 		Subscriptions: w.store, Intake: w.intake, Deliveries: w.desk, Alerts: w.alerts, Keys: w.keys, Wake: w.wake,
+		Audit: audit.NewLog(w.db.pool), Door: w.door(), TrustedProxies: w.cfg.HTTP.TrustedProxies,
 		Ping: w.db.pool.Ping, Logger: w.log, MaxPayload: w.cfg.Events.MaxPayload, Version: buildVersion(),
 	}
 	if w.cfg.Metrics.Addr == "" {
@@ -149,6 +154,20 @@ func (w *wiring) addAPI(ctx context.Context, open func(context.Context) (net.Lis
 	w.add(closing("the API keys", w.keys.Close), closing("the intake", w.intake.Close),
 		newServer(l, api.New(deps), w.log).part("the HTTP server", "listening", w.log))
 	return nil
+}
+
+// door tells the metrics of each caller who does not get in, and the log of addresses that are held up: of few, since a
+// crowd of them can be had.
+func (w *wiring) door() *auth.Door {
+	quiet := ticks.NewLimiter(ticks.Every(10*time.Second), 10)
+	return auth.NewDoor(w.keys, auth.DoorOptions{
+		Tell: func(f auth.Failure) { w.metrics.AuthFailed(string(f)) },
+		Warn: func(from netip.Addr) {
+			if quiet.Allow() {
+				w.log.Warn().Stringer("from", from).Msg("auth.limited")
+			}
+		},
+	})
 }
 
 // closing is a part that runs only while requests need it, and has to be closed when they no longer do.

@@ -46,7 +46,7 @@ func (w *wiring) share(ctx context.Context) error {
 		Changed: func(endpoint id.ID) { w.forget(endpoint) },
 	})
 	searches := pg.NewSearches(int(db.Config().MaxConns))
-	w.desk = dispatcher.NewDesk(dispatcher.DeskDeps{DB: db, Now: now, Wake: wake, Searches: searches})
+	w.desk = dispatcher.NewDesk(dispatcher.DeskDeps{DB: db, IDs: w.db.ids, Now: now, Wake: wake, Searches: searches})
 	w.alerts = alert.NewDesk(db, w.db.ids.Next, now)
 	w.intake = intake.New(intake.Deps{
 		DB: db, IDs: w.db.ids, Now: now, MaxPayload: w.cfg.Events.MaxPayload, Accepted: w.metrics.Accepted,
@@ -63,6 +63,9 @@ func metricLabels() metrics.Labels {
 	}
 	for _, s := range dispatcher.States() {
 		l.States = append(l.States, s.String())
+	}
+	for _, f := range auth.Failures() {
+		l.Failures = append(l.Failures, string(f))
 	}
 	return l
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/postrider/postrider/internal/audit"
 	"github.com/postrider/postrider/internal/fault"
 	"github.com/postrider/postrider/internal/id"
 	"github.com/postrider/postrider/internal/pg"
@@ -99,11 +100,25 @@ const getSQL = `SELECT ` + columns + ` FROM alerts a WHERE a.shard = @shard AND 
 
 // Get gives one alert, or a not_found fault.
 func (d *Desk) Get(ctx context.Context, alert id.ID) (Alert, error) {
-	return d.one(ctx, getSQL, pgx.StrictNamedArgs{"shard": alert.Shard, "id": alert.N})
+	return one(ctx, d.db, getSQL, pgx.StrictNamedArgs{"shard": alert.Shard, "id": alert.N})
 }
 
-func (d *Desk) one(ctx context.Context, sql string, args pgx.StrictNamedArgs) (Alert, error) {
-	rows, err := d.db.Query(ctx, sql, args)
+// act runs a statement that changes one alert and gives it, together with the entry of what it did.
+func (d *Desk) act(ctx context.Context, what audit.Action, sql string, args pgx.StrictNamedArgs) (a Alert, err error) {
+	err = pg.InTx(ctx, d.db, func(tx pgx.Tx) error {
+		if a, err = one(ctx, tx, sql, args); err != nil {
+			return err
+		}
+		return audit.Write(ctx, tx, d.newID, audit.Entry{
+			Action: what, Object: audit.Thing{Kind: id.Alert, ID: a.ID}, Tenant: &a.Tenant,
+			Details: audit.Details{"endpoint": id.Endpoint.Format(a.Endpoint), "kind": a.Kind.String()},
+		})
+	})
+	return a, err //nolint:wrapcheck // they say what they did
+}
+
+func one(ctx context.Context, db pg.Querier, sql string, args pgx.StrictNamedArgs) (Alert, error) {
+	rows, err := db.Query(ctx, sql, args)
 	if err != nil {
 		return Alert{}, pg.Fault(fmt.Errorf("read an alert: %w", err))
 	}
@@ -125,7 +140,7 @@ RETURNING ` + columns
 // Acknowledge notes that by (a key's name or a person) looks after an open alert. Of an acknowledged one it changes
 // nothing; of a resolved one it is a conflict.
 func (d *Desk) Acknowledge(ctx context.Context, alert id.ID, by string) (Alert, error) {
-	a, err := d.one(ctx, acknowledgeSQL, pgx.StrictNamedArgs{
+	a, err := d.act(ctx, audit.AlertAcknowledged, acknowledgeSQL, pgx.StrictNamedArgs{
 		"shard": alert.Shard, "id": alert.N, "now": d.now(), "by": plain(by),
 	})
 	if !fault.Is(err, fault.NotFound) {
@@ -152,7 +167,7 @@ SELECT ` + columns + ` FROM a`
 
 // Resolve closes an alert by hand, whatever it is about. Of a resolved one it changes nothing.
 func (d *Desk) Resolve(ctx context.Context, alert id.ID, by string) (Alert, error) {
-	a, err := d.one(ctx, resolveOneSQL, pgx.StrictNamedArgs{
+	a, err := d.act(ctx, audit.AlertResolved, resolveOneSQL, pgx.StrictNamedArgs{
 		"shard": alert.Shard, "id": alert.N, "now": d.now(), "by": plain(by), "notice": d.newID(),
 	})
 	if fault.Is(err, fault.NotFound) {

@@ -10,6 +10,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"net/netip"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/prometheus/client_golang/prometheus"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/postrider/postrider/dispatcher"
 	"github.com/postrider/postrider/internal/alert"
+	"github.com/postrider/postrider/internal/audit"
 	"github.com/postrider/postrider/internal/auth"
 	"github.com/postrider/postrider/internal/intake"
 	"github.com/postrider/postrider/subscriptions"
@@ -29,11 +31,16 @@ type Deps struct {
 	Deliveries    *dispatcher.Desk
 	Alerts        *alert.Desk
 	Keys          *auth.Keys
+	Audit         *audit.Log
+	Door          *auth.Door // who gets in with which key; nil: one that tells nobody of failures
 
 	Wake    func(shard int16)           // tells dispatchers that there may be due work; nil: they find out by themselves
 	Ping    func(context.Context) error // whether the database answers, for /readyz
 	Metrics prometheus.Gatherer         // what /metrics shows; nil: nothing is there (it is bound to another address)
 	Logger  zerolog.Logger
+
+	// TrustedProxies are the peers whose X-Forwarded-For is believed. None: a client is who connects.
+	TrustedProxies []netip.Prefix
 
 	MaxPayload int64  // bytes, as events.max_payload
 	Version    string // of Postrider, for the documentation
@@ -53,6 +60,9 @@ type server struct {
 func New(d Deps) http.Handler {
 	if d.Wake == nil {
 		d.Wake = func(int16) {}
+	}
+	if d.Door == nil {
+		d.Door = auth.NewDoor(d.Keys, auth.DoorOptions{})
 	}
 	s := newServer(d)
 	s.register()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"path"
 	"runtime/debug"
 	"strings"
@@ -20,9 +21,10 @@ import (
 
 // trace is what a request's log line is made of. It lies in the request's context and belongs to its one goroutine.
 type trace struct {
-	id  string // X-Request-Id, the caller's or ours
-	key id.ID  // the API key's
-	err error  // why the answer is an error
+	id   string     // X-Request-Id, the caller's or ours
+	from netip.Addr // the client's address
+	key  id.ID      // the API key's
+	err  error      // why the answer is an error
 }
 
 type traceKey struct{}
@@ -36,8 +38,8 @@ func traceOf(ctx context.Context) *trace {
 // query strings or credentials.
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start := time.Now()
-	t := &trace{id: requestID(r)}
-	out := &answer{ResponseWriter: w}
+	t := &trace{id: requestID(r), from: clientAddr(r, s.d.TrustedProxies)}
+	out := &answer{ResponseWriter: w, unread: r.ContentLength != 0}
 	setHeaders(out.Header(), r, t)
 	defer func() {
 		thrown := recover()
@@ -167,6 +169,10 @@ func (s *server) log(r *http.Request, w *answer, t *trace, took time.Duration) {
 	if t.err != nil {
 		line = line.Str("error", causeOf(t.err))
 	}
+	switch w.status {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests:
+		line = line.Stringer("from", t.from)
+	}
 	if gone {
 		line = line.Bool("client_gone", true)
 	}
@@ -190,9 +196,20 @@ type answer struct {
 	http.ResponseWriter
 	status int // 0: nothing yet
 	bytes  int64
+	unread bool // the request announced a body, some of which may still be to come
 }
 
+// leftoverTime is how long what is left of a request's body may take to arrive once it is answered. net/http reads a little
+// of it before it sends the answer, so that the connection can be used again: without an end to that, a client that sends
+// no more would keep the answer, and the connection, for as long as a whole request may take.
+const leftoverTime = 5 * time.Second
+
 func (a *answer) WriteHeader(status int) {
+	if a.unread && status >= http.StatusOK {
+		a.unread = false
+		// It fails only where there is no connection, as in a test of a handler.
+		_ = http.NewResponseController(a.ResponseWriter).SetReadDeadline(time.Now().Add(leftoverTime))
+	}
 	if a.status == 0 && status >= http.StatusOK {
 		a.status = status
 	}
@@ -201,7 +218,7 @@ func (a *answer) WriteHeader(status int) {
 
 func (a *answer) Write(b []byte) (int, error) {
 	if a.status == 0 {
-		a.status = http.StatusOK
+		a.WriteHeader(http.StatusOK)
 	}
 	n, err := a.ResponseWriter.Write(b)
 	a.bytes += int64(n)

@@ -55,7 +55,7 @@ func (s *server) enqueueQuickly(w http.ResponseWriter, r *http.Request, t *trace
 	if rt == nil || !rt.inOrder(r) {
 		return false
 	}
-	p, ok := s.quickCaller(rt, r)
+	p, ok := s.quickCaller(rt, r, t)
 	if !ok {
 		return false
 	}
@@ -141,8 +141,8 @@ func (rt *quickRoute) inOrder(r *http.Request) bool {
 	return !rt.takesJSON || types[0] == jsonType || types[0] == jsonType+"; charset=utf-8"
 }
 
-// quickCaller says who calls, if they may.
-func (s *server) quickCaller(rt *quickRoute, r *http.Request) (p auth.Principal, ok bool) {
+// quickCaller says who calls, if they may. A failure counts once, in the general way.
+func (s *server) quickCaller(rt *quickRoute, r *http.Request, t *trace) (p auth.Principal, ok bool) {
 	given := r.Header["Authorization"]
 	if len(given) != 1 {
 		return p, false
@@ -151,7 +151,7 @@ func (s *server) quickCaller(rt *quickRoute, r *http.Request) (p auth.Principal,
 	if !bearer || strings.ContainsRune(token, ' ') {
 		return p, false
 	}
-	p, err := s.d.Keys.Authenticate(r.Context(), token)
+	p, err := s.d.Door.Recognise(r.Context(), token, t.from)
 	return p, err == nil && rt.may.admits(p)
 }
 

@@ -2,15 +2,19 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math"
 	"mime"
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/postrider/postrider/internal/audit"
 	"github.com/postrider/postrider/internal/auth"
 	"github.com/postrider/postrider/internal/fault"
 	"github.com/postrider/postrider/subscriptions"
@@ -59,6 +63,7 @@ func (s *server) gate(rt route) func(huma.Context, func(huma.Context)) {
 				return
 			}
 			ctx = huma.WithValue(ctx, principalKey{}, p)
+			ctx = huma.WithContext(ctx, audit.With(ctx.Context(), actorOf(ctx.Context(), p)))
 		}
 		if hasTenant {
 			t, err := s.visibleTenant(ctx.Context(), ctx.Param("tenant"))
@@ -74,6 +79,15 @@ func (s *server) gate(rt route) func(huma.Context, func(huma.Context)) {
 		}
 		next(ctx)
 	}
+}
+
+// actorOf is the caller for the audit log.
+func actorOf(ctx context.Context, p auth.Principal) audit.Actor {
+	by := audit.Actor{Kind: audit.ByKey, Key: p.Key, Name: p.Name}
+	if t := traceOf(ctx); t != nil {
+		by.From = t.from
+	}
+	return by
 }
 
 type (
@@ -103,21 +117,24 @@ const realm = `Bearer realm="postrider"`
 
 func (s *server) authenticate(ctx huma.Context) (auth.Principal, error) {
 	scheme, token, _ := strings.Cut(strings.TrimSpace(ctx.Header("Authorization")), " ")
-	if token = strings.TrimSpace(token); !strings.EqualFold(scheme, "Bearer") || token == "" {
-		ctx.SetHeader("WWW-Authenticate", realm)
-		return auth.Principal{}, fault.New(fault.Unauthenticated, "an API key is needed: Authorization: Bearer <key>")
+	if token = strings.TrimSpace(token); !strings.EqualFold(scheme, "Bearer") {
+		token = ""
 	}
-	p, err := s.d.Keys.Authenticate(ctx.Context(), token)
-	if err != nil {
-		if fault.Is(err, fault.Unauthenticated) {
-			ctx.SetHeader("WWW-Authenticate", realm+`, error="invalid_token"`)
-		}
-		return auth.Principal{}, fmt.Errorf("authenticate: %w", err)
-	}
-	if t := traceOf(ctx.Context()); t != nil {
+	t := traceOf(ctx.Context())
+	p, err := s.d.Door.Enter(ctx.Context(), token, t.from)
+	var wait auth.WaitError
+	switch {
+	case err == nil:
 		t.key = p.Key
+		return p, nil
+	case token == "":
+		ctx.SetHeader("WWW-Authenticate", realm)
+	case fault.Is(err, fault.Unauthenticated):
+		ctx.SetHeader("WWW-Authenticate", realm+`, error="invalid_token"`)
+	case errors.As(err, &wait):
+		ctx.SetHeader("Retry-After", strconv.Itoa(int(math.Ceil(wait.For.Seconds()))))
 	}
-	return p, nil
+	return auth.Principal{}, fmt.Errorf("authenticate: %w", err)
 }
 
 // forbidden answers as RFC 6750, section 3.1 has it.

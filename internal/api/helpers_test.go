@@ -21,6 +21,7 @@ import (
 	"github.com/postrider/postrider/dispatcher"
 	"github.com/postrider/postrider/internal/alert"
 	"github.com/postrider/postrider/internal/api"
+	"github.com/postrider/postrider/internal/audit"
 	"github.com/postrider/postrider/internal/auth"
 	"github.com/postrider/postrider/internal/id"
 	"github.com/postrider/postrider/internal/intake"
@@ -50,7 +51,8 @@ type world struct {
 	acme  string // the id of the tenant acme, where a test has set it
 }
 
-func newWorld(t *testing.T) *world {
+// newWorld makes one. Its door holds up nobody, unless more has it otherwise: tests of refusals come from one address.
+func newWorld(t *testing.T, more ...func(*api.Deps)) *world {
 	t.Helper()
 	w := &world{t: t, db: pgtest.Pool(t), clock: &pg.Clock{}, log: &logBook{}}
 	w.ids = id.NewGenerator(1, w.clock.Now)
@@ -73,16 +75,20 @@ func newWorld(t *testing.T) *world {
 	wake := func(int16) {}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "postrider_in_flight", Help: "For the test."}))
-	w.http = httptest.NewServer(api.New(api.Deps{
+	deps := api.Deps{
 		Subscriptions: w.subs,
 		Intake: intake.New(intake.Deps{
 			DB: w.db, IDs: w.ids, Now: w.clock.Now, MaxPayload: maxPayload,
 		}),
-		Deliveries: dispatcher.NewDesk(dispatcher.DeskDeps{DB: w.db, Now: w.clock.Now, Wake: wake}),
+		Deliveries: dispatcher.NewDesk(dispatcher.DeskDeps{DB: w.db, IDs: w.ids, Now: w.clock.Now, Wake: wake}),
 		Alerts:     alert.NewDesk(w.db, w.ids.Next, w.clock.Now),
-		Keys:       w.keys, Ping: w.db.Ping, Metrics: registry, Logger: zerolog.New(w.log),
+		Keys:       w.keys, Audit: audit.NewLog(w.db), Door: auth.NewDoor(w.keys, auth.DoorOptions{Burst: 1 << 30}), Ping: w.db.Ping, Metrics: registry, Logger: zerolog.New(w.log),
 		MaxPayload: maxPayload, Version: "test",
-	}))
+	}
+	for _, change := range more {
+		change(&deps)
+	}
+	w.http = httptest.NewServer(api.New(deps))
 	t.Cleanup(w.http.Close)
 	return w
 }

@@ -16,13 +16,14 @@ type KeyView struct {
 	Scopes     []string `json:"scopes" nullable:"false"`
 	TenantID   *string  `json:"tenant_id" doc:"The one tenant it is bound to; null: all."`
 	CreatedAt  stamp    `json:"created_at"`
+	ExpiresAt  *stamp   `json:"expires_at" nullable:"true" doc:"From then on it is refused; null: never."`
 	LastUsedAt *stamp   `json:"last_used_at" nullable:"true" doc:"To the minute or so."`
 }
 
 func viewKey(k auth.Key) KeyView {
 	v := KeyView{
 		ID: id.Key.Format(k.ID), Name: k.Name, Hint: k.Hint, Scopes: make([]string, len(k.Scopes)),
-		CreatedAt: stamp(k.CreatedAt), LastUsedAt: stampOf(k.LastUsedAt),
+		CreatedAt: stamp(k.CreatedAt), ExpiresAt: stampOf(k.ExpiresAt), LastUsedAt: stampOf(k.LastUsedAt),
 	}
 	for i, scope := range k.Scopes {
 		v.Scopes[i] = string(scope)
@@ -40,9 +41,10 @@ type createdKeyView struct {
 }
 
 type newKey struct {
-	Name   string   `json:"name" example:"shop backend"`
-	Scopes []string `json:"scopes" example:"[\"events:write\"]" doc:"events:write, endpoints:write, deliveries:read, deliveries:write, admin."`
-	Tenant *string  `json:"tenant,omitempty" nullable:"true" doc:"A tenant's id or uid: the key is bound to it."`
+	Name      string   `json:"name" example:"shop backend"`
+	Scopes    []string `json:"scopes" example:"[\"events:write\"]" doc:"events:write, endpoints:write, deliveries:read, deliveries:write, admin."`
+	Tenant    *string  `json:"tenant,omitempty" nullable:"true" doc:"A tenant's id or uid: the key is bound to it."`
+	ExpiresAt *string  `json:"expires_at,omitempty" nullable:"true" format:"date-time" doc:"When it ends by itself, at most ten years ahead; absent: never."`
 }
 
 func (newKey) example() string { return `{"name":"shop backend","scopes":["events:write"]}` }
@@ -68,6 +70,14 @@ func (s *server) createKey(ctx context.Context, in *createKeyIn) (*createKeyOut,
 			return nil, err
 		}
 		n.Tenant = &t.ID
+	}
+	if in.Body.ExpiresAt != nil {
+		var faults fault.Fields
+		end := parseTime(&faults, "/expires_at", *in.Body.ExpiresAt)
+		if err := faults.Err(); err != nil {
+			return nil, err
+		}
+		n.ExpiresAt = &end
 	}
 	k, text, err := s.d.Keys.Create(ctx, n)
 	if err != nil {

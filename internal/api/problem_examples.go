@@ -20,6 +20,7 @@ var sampleProblems = sampleByStatus(
 	newProblem(fault.UnsupportedMedia, "the body's Content-Type has to be "+jsonType),
 	problemOf(fault.InvalidAt("/url", "needs a host")),
 	problemOf(fault.New(fault.Internal, "")),
+	newProblem(fault.TooMany, "too many requests from this address had no good API key; it has to wait"),
 	newProblem(fault.Unavailable, "the database cannot be reached"),
 )
 

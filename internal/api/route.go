@@ -97,7 +97,7 @@ func (s *server) operation(tag string, rt route) huma.Operation {
 	if !rt.may.public {
 		op.Security = []map[string][]string{{securityScheme: {}}}
 		op.Errors = append(op.Errors, http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden,
-			http.StatusUnprocessableEntity)
+			http.StatusUnprocessableEntity, http.StatusTooManyRequests)
 		op.Description = rt.may.describe()
 	}
 	op.SkipValidateParams = rt.may.public // whoever probes us may add what he likes

@@ -78,6 +78,9 @@ func (s *server) groups() []group {
 			{"GET", aKey, 200, operators, "get-api-key", "Read an API key", handle(s.readKey), nil},
 			{"DELETE", aKey, 204, operators, "revoke-api-key", "Revoke an API key", handle(s.revokeKey), nil},
 		}},
+		{"Audit log", "Who did what to which thing, from where.", []route{
+			{"GET", "/v1/audit-log", 200, having(auth.Admin), "list-audit-log", "Look into the audit log", handle(s.listAudit), also(404)},
+		}},
 		s.health(),
 	}
 }

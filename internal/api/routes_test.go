@@ -38,52 +38,55 @@ type call struct {
 	wrong        string // a body in which the value at pointer has the wrong type
 	pointer      string
 	status       int
+	audits       string // actions of its entries in the audit log, the caller's own first
 }
 
 // calls are all operations. TestEveryRouteIsHere holds them against the description.
 var calls = []call{
-	{"POST", "/v1/tenants", operator, `{"name":"Third"}`, false, false, `{"name":1}`, "/name", 201},
-	{"GET", "/v1/tenants", operator, "", false, false, "", "", 200},
-	{"GET", "/v1/tenants/{tenant}", owner, "", false, false, "", "", 200},
-	{"PATCH", "/v1/tenants/{tenant}", admin, `{"name":"New"}`, false, false, `{"metadata":[]}`, "/metadata", 200},
+	{"POST", "/v1/tenants", operator, `{"name":"Third"}`, false, false, `{"name":1}`, "/name", 201, "tenant.created"},
+	{"GET", "/v1/tenants", operator, "", false, false, "", "", 200, ""},
+	{"GET", "/v1/tenants/{tenant}", owner, "", false, false, "", "", 200, ""},
+	{"PATCH", "/v1/tenants/{tenant}", admin, `{"name":"New"}`, false, false, `{"metadata":[]}`, "/metadata", 200, "tenant.updated"},
 
-	{"POST", "/v1/tenants/{tenant}/endpoints", endpoints, `{"url":"https://a.example/"}`, false, false, `{"url":"https://a.example/","event_types":[1]}`, "/event_types/0", 201},
-	{"GET", "/v1/tenants/{tenant}/endpoints", endpoints, "", false, false, "", "", 200},
-	{"GET", "/v1/tenants/{tenant}/endpoints/{ep}", endpoints, "", false, false, "", "", 200},
-	{"PATCH", "/v1/tenants/{tenant}/endpoints/{ep}", endpoints, `{"description":"d"}`, false, false, `{"headers":{"X-A.b":1}}`, "/headers/X-A.b", 200},
-	{"GET", "/v1/tenants/{tenant}/endpoints/{ep}/secret", endpoints, "", false, false, "", "", 200},
-	{"POST", "/v1/tenants/{tenant}/endpoints/{ep}/secret/rotate", endpoints, `{"overlap":"1h"}`, true, false, `{"overlap":3600}`, "/overlap", 200},
-	{"POST", "/v1/tenants/{tenant}/endpoints/{ep}/test", endpoints, `{"payload":[1]}`, true, false, `{"type":1}`, "/type", 202},
+	{"POST", "/v1/tenants/{tenant}/endpoints", endpoints, `{"url":"https://a.example/"}`, false, false, `{"url":"https://a.example/","event_types":[1]}`, "/event_types/0", 201, "endpoint.created"},
+	{"GET", "/v1/tenants/{tenant}/endpoints", endpoints, "", false, false, "", "", 200, ""},
+	{"GET", "/v1/tenants/{tenant}/endpoints/{ep}", endpoints, "", false, false, "", "", 200, ""},
+	{"PATCH", "/v1/tenants/{tenant}/endpoints/{ep}", endpoints, `{"description":"d"}`, false, false, `{"headers":{"X-A.b":1}}`, "/headers/X-A.b", 200, "endpoint.updated"},
+	{"GET", "/v1/tenants/{tenant}/endpoints/{ep}/secret", endpoints, "", false, false, "", "", 200, "endpoint.secret_revealed"},
+	{"POST", "/v1/tenants/{tenant}/endpoints/{ep}/secret/rotate", endpoints, `{"overlap":"1h"}`, true, false, `{"overlap":3600}`, "/overlap", 200, "endpoint.secret_rotated, endpoint.secret_revealed"},
+	{"POST", "/v1/tenants/{tenant}/endpoints/{ep}/test", endpoints, `{"payload":[1]}`, true, false, `{"type":1}`, "/type", 202, "endpoint.tested"},
 
-	{"POST", "/v1/tenants/{tenant}/events", events, `{"type":"a.b","payload":1}`, false, false, `{"type":"a","payload":1,"endpoint_ids":"x"}`, "/endpoint_ids", 202},
-	{"POST", "/v1/tenants/{tenant}/events:batch", events, `{"events":[{"type":"a.b","payload":{}}]}`, false, false, `{"events":[{"type":"a","payload":1},{"type":{},"payload":1}]}`, "/events/1/type", 202},
-	{"POST", "/v1/tenants/{tenant}/events/{evt}", events, "x", true, true, "", "", 202},
-	{"GET", "/v1/tenants/{tenant}/events", reading, "", false, false, "", "", 200},
-	{"GET", "/v1/tenants/{tenant}/events/{evt}", reading, "", false, false, "", "", 200},
-	{"GET", "/v1/tenants/{tenant}/events/{evt}/payload", reading, "", false, false, "", "", 200},
-	{"POST", "/v1/tenants/{tenant}/events/{evt}/cancel", events, "", false, false, "", "", 200},
+	{"POST", "/v1/tenants/{tenant}/events", events, `{"type":"a.b","payload":1}`, false, false, `{"type":"a","payload":1,"endpoint_ids":"x"}`, "/endpoint_ids", 202, ""},
+	{"POST", "/v1/tenants/{tenant}/events:batch", events, `{"events":[{"type":"a.b","payload":{}}]}`, false, false, `{"events":[{"type":"a","payload":1},{"type":{},"payload":1}]}`, "/events/1/type", 202, ""},
+	{"POST", "/v1/tenants/{tenant}/events/{evt}", events, "x", true, true, "", "", 202, ""},
+	{"GET", "/v1/tenants/{tenant}/events", reading, "", false, false, "", "", 200, ""},
+	{"GET", "/v1/tenants/{tenant}/events/{evt}", reading, "", false, false, "", "", 200, ""},
+	{"GET", "/v1/tenants/{tenant}/events/{evt}/payload", reading, "", false, false, "", "", 200, ""},
+	{"POST", "/v1/tenants/{tenant}/events/{evt}/cancel", events, "", false, false, "", "", 200, "event.cancelled"},
 
-	{"GET", "/v1/deliveries", reading, "", false, false, "", "", 200},
-	{"GET", "/v1/deliveries/{dlv}", reading, "", false, false, "", "", 200},
-	{"GET", "/v1/deliveries/{dlv}/attempts", reading, "", false, false, "", "", 200},
-	{"POST", "/v1/deliveries/{dlv}/retry", acting, "", false, false, "", "", 200},
-	{"POST", "/v1/deliveries/{dlv}/cancel", acting, "", false, false, "", "", 200},
+	{"GET", "/v1/deliveries", reading, "", false, false, "", "", 200, ""},
+	{"GET", "/v1/deliveries/{dlv}", reading, "", false, false, "", "", 200, ""},
+	{"GET", "/v1/deliveries/{dlv}/attempts", reading, "", false, false, "", "", 200, ""},
+	{"POST", "/v1/deliveries/{dlv}/retry", acting, "", false, false, "", "", 200, "delivery.retried"},
+	{"POST", "/v1/deliveries/{dlv}/cancel", acting, "", false, false, "", "", 200, "delivery.cancelled"},
 
-	{"GET", "/v1/alerts", reading, "", false, false, "", "", 200},
-	{"GET", "/v1/alerts/{alr}", reading, "", false, false, "", "", 200},
-	{"POST", "/v1/alerts/{alr}/acknowledge", acting, "", false, false, "", "", 200},
-	{"POST", "/v1/alerts/{alr}/resolve", acting, "", false, false, "", "", 200},
+	{"GET", "/v1/alerts", reading, "", false, false, "", "", 200, ""},
+	{"GET", "/v1/alerts/{alr}", reading, "", false, false, "", "", 200, ""},
+	{"POST", "/v1/alerts/{alr}/acknowledge", acting, "", false, false, "", "", 200, "alert.acknowledged"},
+	{"POST", "/v1/alerts/{alr}/resolve", acting, "", false, false, "", "", 200, "alert.resolved"},
 
-	{"POST", "/v1/api-keys", operator, `{"name":"k","scopes":["admin"]}`, false, false, `{"name":"k","scopes":"admin"}`, "/scopes", 201},
-	{"GET", "/v1/api-keys", operator, "", false, false, "", "", 200},
-	{"GET", "/v1/api-keys/{key}", operator, "", false, false, "", "", 200},
+	{"POST", "/v1/api-keys", operator, `{"name":"k","scopes":["admin"]}`, false, false, `{"name":"k","scopes":"admin"}`, "/scopes", 201, "api_key.created"},
+	{"GET", "/v1/api-keys", operator, "", false, false, "", "", 200, ""},
+	{"GET", "/v1/api-keys/{key}", operator, "", false, false, "", "", 200, ""},
 
-	{"DELETE", "/v1/api-keys/{key}", operator, "", false, false, "", "", 204},
-	{"DELETE", "/v1/tenants/{tenant}/endpoints/{ep}", endpoints, "", false, false, "", "", 204},
-	{"DELETE", "/v1/tenants/{tenant}", operator, "", false, false, "", "", 204},
+	{"GET", "/v1/audit-log", admin, "", false, false, "", "", 200, ""},
 
-	{"GET", "/livez", nobody, "", false, false, "", "", 200},
-	{"GET", "/readyz", nobody, "", false, false, "", "", 200},
+	{"DELETE", "/v1/api-keys/{key}", operator, "", false, false, "", "", 204, "api_key.revoked"},
+	{"DELETE", "/v1/tenants/{tenant}/endpoints/{ep}", endpoints, "", false, false, "", "", 204, "endpoint.deleted"},
+	{"DELETE", "/v1/tenants/{tenant}", operator, "", false, false, "", "", 204, "tenant.deleted, endpoint.deleted by system"},
+
+	{"GET", "/livez", nobody, "", false, false, "", "", 200, ""},
+	{"GET", "/readyz", nobody, "", false, false, "", "", 200, ""},
 }
 
 func TestEveryRouteIsHere(t *testing.T) {

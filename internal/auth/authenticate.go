@@ -17,10 +17,11 @@ import (
 
 // Uses api_keys_hash_key. The key of a deleted tenant is no key any more.
 const authenticateSQL = `
-SELECT k.id, k.name, k.hash, k.scopes, k.tenant_shard, k.tenant_id, k.last_used_at
+SELECT k.id, k.name, k.hash, k.scopes, k.tenant_shard, k.tenant_id, k.last_used_at, k.expires_at
 FROM api_keys k
 LEFT JOIN tenants t ON t.shard = k.tenant_shard AND t.id = k.tenant_id
-WHERE k.hash = @hash AND k.revoked_at IS NULL AND t.deleted_at IS NULL`
+WHERE k.hash = @hash AND k.revoked_at IS NULL AND t.deleted_at IS NULL
+    AND (k.expires_at IS NULL OR k.expires_at > @now)`
 
 // Authenticate says whose key the bearer token is. It fails with Unauthenticated when it is nobody's, and with
 // Unavailable when the database cannot be asked. An answer, good or bad, is remembered for a second.
@@ -31,14 +32,15 @@ func (k *Keys) Authenticate(ctx context.Context, bearer string) (Principal, erro
 	hash := hashOf(bearer)
 	e, fresh := k.cache.get(hash)
 	if !fresh {
-		e.asked = k.cache.tick()
+		asked := k.cache.tick()
 		var err error
-		if e.principal, e.known, err = k.lookUp(ctx, hash); err != nil {
+		if e, err = k.lookUp(ctx, hash); err != nil {
 			return Principal{}, err
 		}
+		e.asked = asked
 		k.cache.put(hash, e)
 	}
-	if !e.known {
+	if !e.known || e.expired(k.now()) {
 		return Principal{}, unknownKey()
 	}
 	k.noteUse(ctx, e.principal.Key)
@@ -50,28 +52,34 @@ func unknownKey() error {
 }
 
 // lookUp asks the database whose hash this is. Nobody's is an answer to remember, and not a failure.
-func (k *Keys) lookUp(ctx context.Context, hash [sha256.Size]byte) (p Principal, known bool, err error) {
+//
+// That it is found by an index, whose comparisons end at the first byte that differs, gives no key away by the time it
+// takes: what is compared is a SHA-256 of the guess, whose bytes nobody can choose. To learn that a guess's hash begins
+// like a stored one says nothing about how the key begins, and leads to no better guess.
+func (k *Keys) lookUp(ctx context.Context, hash [sha256.Size]byte) (e entry, err error) {
+	p := &e.principal
 	var stored []byte
 	var shard *int16
 	var tenant *int64
 	var used *time.Time
-	err = k.db.QueryRow(ctx, authenticateSQL, pgx.StrictNamedArgs{"hash": hash[:]}).
-		Scan(&p.Key.N, &p.Name, &stored, &p.Scopes, &shard, &tenant, &used)
+	err = k.db.QueryRow(ctx, authenticateSQL, pgx.StrictNamedArgs{"hash": hash[:], "now": k.now()}).
+		Scan(&p.Key.N, &p.Name, &stored, &p.Scopes, &shard, &tenant, &used, &e.expires)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return Principal{}, false, nil
+		return entry{}, nil
 	}
 	if err != nil {
-		return Principal{}, false, pg.Fault(fmt.Errorf("look an API key up: %w", err))
+		return entry{}, pg.Fault(fmt.Errorf("look an API key up: %w", err))
 	}
-	// The index has compared them already, byte by byte; a hash tells nothing of the key, so this is for good measure.
+	// The row is the right one already; the last word is a comparison that takes the same time whatever it compares.
 	if subtle.ConstantTimeCompare(stored, hash[:]) != 1 {
-		return Principal{}, false, nil
+		return entry{}, nil
 	}
 	p.Tenant = tenantID(shard, tenant)
 	if used != nil {
 		k.usage.seen(p.Key.N, *used)
 	}
-	return p, true, nil
+	e.known = true
+	return e, nil
 }
 
 // noteUse has the time of use written, at most once a minute for each key, and does not wait for it.

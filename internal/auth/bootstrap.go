@@ -7,8 +7,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/postrider/postrider/internal/audit"
 	"github.com/postrider/postrider/internal/fault"
-	"github.com/postrider/postrider/internal/id"
 	"github.com/postrider/postrider/internal/pg"
 )
 
@@ -48,34 +48,50 @@ VALUES (@id, @name, @hash, @hint, @scopes, @now)
 ON CONFLICT (hash) DO UPDATE
     SET revoked_at = CASE WHEN k.name = @replaced THEN NULL ELSE k.revoked_at END,
         name = CASE WHEN k.name = @replaced THEN @name ELSE k.name END
-RETURNING scopes, tenant_id IS NOT NULL AS bound, revoked_at IS NOT NULL AS revoked`
+RETURNING id, scopes, tenant_id IS NOT NULL AS bound, revoked_at IS NOT NULL AS revoked,
+    expires_at IS NOT NULL AS expires`
 
 const replaceSQL = `
 UPDATE api_keys SET revoked_at = @now, name = @replaced
-WHERE name = @name AND hash <> @hash AND revoked_at IS NULL`
+WHERE name = @name AND hash <> @hash AND revoked_at IS NULL
+RETURNING ` + keyColumns
 
 func (k *Keys) ensureBootstrap(ctx context.Context, tx pgx.Tx, hash []byte) error {
-	now := k.now()
+	ctx = audit.With(ctx, audit.System(bootstrapHint))
+	now, fresh := k.now(), k.ids.Next()
+	key := Key{Name: bootstrapName, Hint: bootstrapHint, Scopes: []Scope{Admin}}
 	var scopes []Scope
-	var bound, revoked bool
+	var bound, revoked, expires bool
 	err := tx.QueryRow(ctx, bootstrapSQL, pgx.StrictNamedArgs{
-		"id": id.ID{N: k.ids.Next()}.N, "name": bootstrapName, "replaced": replacedName, "hash": hash,
+		"id": fresh, "name": bootstrapName, "replaced": replacedName, "hash": hash,
 		"hint": bootstrapHint, "scopes": []Scope{Admin}, "now": now,
-	}).Scan(&scopes, &bound, &revoked)
+	}).Scan(&key.ID.N, &scopes, &bound, &revoked, &expires)
 	if err != nil {
 		return fmt.Errorf("store the bootstrap key: %w", err)
 	}
 	switch {
 	case revoked:
 		return fault.New(fault.Conflict, "bootstrap.admin_key was revoked; configure another one")
-	case bound || !slices.Contains(scopes, Admin):
+	case bound || expires || !slices.Contains(scopes, Admin):
 		return fault.New(fault.Conflict, "bootstrap.admin_key is a key already, with fewer rights; configure another one")
 	}
-	_, err = tx.Exec(ctx, replaceSQL, pgx.StrictNamedArgs{
+	rows, err := tx.Query(ctx, replaceSQL, pgx.StrictNamedArgs{
 		"name": bootstrapName, "replaced": replacedName, "hash": hash, "now": now,
 	})
 	if err != nil {
 		return fmt.Errorf("revoke the former bootstrap key: %w", err)
 	}
-	return nil
+	former, err := pgx.CollectRows(rows, scanKey)
+	if err != nil {
+		return fmt.Errorf("revoke the former bootstrap key: %w", err)
+	}
+	for _, f := range former {
+		if err := k.note(ctx, tx, audit.KeyRevoked, f); err != nil {
+			return err
+		}
+	}
+	if key.ID.N != fresh && len(former) == 0 {
+		return nil // it was there, as after every start but the first
+	}
+	return k.note(ctx, tx, audit.KeyCreated, key)
 }

@@ -19,7 +19,10 @@ type entry struct {
 	asked     time.Time // the moment before the question
 	known     bool
 	principal Principal
+	expires   *time.Time // by the database's clock; nil: never
 }
+
+func (e entry) expired(now time.Time) bool { return e.expires != nil && !now.Before(*e.expires) }
 
 type cache struct {
 	tick func() time.Time // a clock that no one sets: the process's monotonic one
@@ -79,12 +82,24 @@ func (c *cache) makeRoom(half map[[sha256.Size]byte]entry, now time.Time) {
 	}
 }
 
-func (c *cache) fresh(e entry, now time.Time) bool { return now.Sub(e.asked) < cacheFor }
+func (c *cache) fresh(e entry, now time.Time) bool {
+	return now.Sub(e.asked) < cacheFor && e.asked.After(c.cleared)
+}
 
+// clear has every answer asked for again. What was a good key stays known as one that was: see lately.
 func (c *cache) clear() {
 	now := c.tick()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.good, c.unknown = map[[sha256.Size]byte]entry{}, map[[sha256.Size]byte]entry{}
+	clear(c.unknown)
 	c.cleared = now
+}
+
+// lately reports whether the hash was a key's when it was asked for last, however long ago. When there are more keys than
+// the cache holds, some are forgotten.
+func (c *cache) lately(hash [sha256.Size]byte) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, there := c.good[hash]
+	return there
 }

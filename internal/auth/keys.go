@@ -2,6 +2,7 @@ package auth
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/postrider/postrider/internal/audit"
 	"github.com/postrider/postrider/internal/fault"
 	"github.com/postrider/postrider/internal/id"
 	"github.com/postrider/postrider/internal/pg"
@@ -43,6 +45,7 @@ type Key struct {
 	Scopes     []Scope
 	Tenant     *id.ID // nil: all tenants
 	CreatedAt  time.Time
+	ExpiresAt  *time.Time // from then on it is no key any more; nil: never
 	LastUsedAt *time.Time // to the minute or so; nil: never
 }
 
@@ -51,9 +54,14 @@ type NewKey struct {
 	Name   string
 	Scopes []Scope
 	Tenant *id.ID
+	// ExpiresAt lies ahead, by maxLife at most; nil: it does not expire.
+	ExpiresAt *time.Time
 }
 
-func (n NewKey) check() error {
+// maxLife is how far ahead a key's end may lie: what is later is a slip of the pen, or means never.
+const maxLife = 10 * 366 * 24 * time.Hour
+
+func (n NewKey) check(now time.Time) error {
 	var at fault.Fields
 	if err := checkName(n.Name); err != nil {
 		at.Add("/name", err)
@@ -64,6 +72,14 @@ func (n NewKey) check() error {
 	for i, s := range n.Scopes {
 		if !slices.Contains(Scopes(), s) {
 			at.Addf(fmt.Sprintf("/scopes/%d", i), "is none of %s", names(Scopes()))
+		}
+	}
+	if n.ExpiresAt != nil {
+		switch ahead := n.ExpiresAt.Sub(now); {
+		case ahead <= 0:
+			at.Addf("/expires_at", "has passed: a key has to end later than now")
+		case ahead > maxLife:
+			at.Addf("/expires_at", "lies more than ten years ahead; leave it out for a key that does not expire")
 		}
 	}
 	return at.Err()
@@ -91,38 +107,56 @@ func names(scopes []Scope) string {
 
 // A deleted tenant gets no key: its row is there for the foreign key, so this asks for itself.
 const createSQL = `
-INSERT INTO api_keys (id, name, hash, hint, scopes, tenant_shard, tenant_id, created_at)
-SELECT @id, @name, @hash, @hint, @scopes, @shard::smallint, @tenant::bigint, @now
+INSERT INTO api_keys (id, name, hash, hint, scopes, tenant_shard, tenant_id, created_at, expires_at)
+SELECT @id, @name, @hash, @hint, @scopes, @shard::smallint, @tenant::bigint, @now, @expires::timestamptz
 WHERE @tenant::bigint IS NULL
    OR EXISTS (SELECT FROM tenants WHERE shard = @shard AND id = @tenant AND deleted_at IS NULL)`
 
 // Create makes a key and gives its text, this once: only the hash is kept. It fails with Invalid, naming the places, and
 // with NotFound when the tenant is not there.
 func (k *Keys) Create(ctx context.Context, n NewKey) (Key, string, error) {
-	if err := n.check(); err != nil {
+	now := k.now()
+	if err := n.check(now); err != nil {
 		return Key{}, "", err
 	}
 	text := newText()
 	key := Key{
 		ID: id.ID{N: k.ids.Next()}, Name: n.Name, Hint: hint(text), Scopes: distinct(n.Scopes), Tenant: n.Tenant,
-		CreatedAt: k.now(),
+		CreatedAt: now, ExpiresAt: n.ExpiresAt,
 	}
 	hash := hashOf(text)
 	args := pgx.StrictNamedArgs{
 		"id": key.ID.N, "name": key.Name, "hash": hash[:], "hint": key.Hint, "scopes": key.Scopes,
-		"shard": nil, "tenant": nil, "now": key.CreatedAt,
+		"shard": nil, "tenant": nil, "now": key.CreatedAt, "expires": key.ExpiresAt,
 	}
 	if n.Tenant != nil {
 		args["shard"], args["tenant"] = n.Tenant.Shard, n.Tenant.N
 	}
-	tag, err := k.db.Exec(ctx, createSQL, args)
+	err := pg.InTx(ctx, k.db, func(tx pgx.Tx) error {
+		tag, err := tx.Exec(ctx, createSQL, args)
+		if err != nil {
+			return fmt.Errorf("store an API key: %w", err)
+		}
+		if tag.RowsAffected() == 0 {
+			return fault.New(fault.NotFound, "no such tenant")
+		}
+		return k.note(ctx, tx, audit.KeyCreated, key)
+	})
 	if err != nil {
-		return Key{}, "", pg.Fault(fmt.Errorf("store an API key: %w", err))
-	}
-	if tag.RowsAffected() == 0 {
-		return Key{}, "", fault.New(fault.NotFound, "no such tenant")
+		return Key{}, "", err
 	}
 	return key, text, nil
+}
+
+// note writes an entry about a key into the transaction of what was done to it.
+func (k *Keys) note(ctx context.Context, tx pgx.Tx, action audit.Action, key Key) error {
+	details := audit.Details{"name": key.Name, "hint": key.Hint, "scopes": key.Scopes}
+	if key.ExpiresAt != nil {
+		details["expires_at"] = key.ExpiresAt.UTC().Format(time.RFC3339)
+	}
+	return audit.Write(ctx, tx, k.ids.Next, audit.Entry{ //nolint:wrapcheck // it says what it did
+		Action: action, Object: audit.Thing{Kind: id.Key, ID: key.ID}, Tenant: key.Tenant, Details: details,
+	})
 }
 
 func distinct(scopes []Scope) []Scope {
@@ -135,15 +169,18 @@ func distinct(scopes []Scope) []Scope {
 	return out
 }
 
+// keyColumns are what scanKey reads.
+const keyColumns = `id, name, hint, scopes, tenant_shard, tenant_id, created_at, last_used_at, expires_at`
+
 // Uses the primary key.
 const listSQL = `
-SELECT id, name, hint, scopes, tenant_shard, tenant_id, created_at, last_used_at
+SELECT ` + keyColumns + `
 FROM api_keys
 WHERE revoked_at IS NULL AND (@before::bigint = 0 OR id < @before)
 ORDER BY id DESC
 LIMIT @limit`
 
-// List gives the keys that are valid, newest first, from the one after before on (the zero id: from the newest).
+// List gives the keys that are not revoked, expired ones too, newest first, from the one after before on (the zero id: from the newest).
 func (k *Keys) List(ctx context.Context, limit int, before id.ID) ([]Key, error) {
 	rows, err := k.db.Query(ctx, listSQL, pgx.StrictNamedArgs{"before": before.N, "limit": limit})
 	if err != nil {
@@ -158,7 +195,7 @@ func (k *Keys) List(ctx context.Context, limit int, before id.ID) ([]Key, error)
 
 // Uses the primary key.
 const getSQL = `
-SELECT id, name, hint, scopes, tenant_shard, tenant_id, created_at, last_used_at
+SELECT ` + keyColumns + `
 FROM api_keys
 WHERE id = @id AND revoked_at IS NULL`
 
@@ -176,19 +213,28 @@ func (k *Keys) Get(ctx context.Context, key id.ID) (Key, error) {
 }
 
 // The row stays, as the record of who could once call; its hash keeps the same text from being a key again.
-const revokeSQL = `UPDATE api_keys SET revoked_at = @now WHERE id = @id AND revoked_at IS NULL`
+const revokeSQL = `
+UPDATE api_keys SET revoked_at = @now WHERE id = @id AND revoked_at IS NULL
+RETURNING ` + keyColumns
 
 // Revoke ends a key. In this process it is refused from now on, in others within the second that they may remember it.
 func (k *Keys) Revoke(ctx context.Context, key id.ID) error {
-	tag, err := k.db.Exec(ctx, revokeSQL, pgx.StrictNamedArgs{"id": number(key), "now": k.now()})
-	if err != nil {
-		return pg.Fault(fmt.Errorf("revoke an API key: %w", err))
-	}
+	err := pg.InTx(ctx, k.db, func(tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, revokeSQL, pgx.StrictNamedArgs{"id": number(key), "now": k.now()})
+		if err != nil {
+			return fmt.Errorf("revoke an API key: %w", err)
+		}
+		revoked, err := pgx.CollectExactlyOneRow(rows, scanKey)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return fault.New(fault.NotFound, "no such API key")
+		}
+		if err != nil {
+			return fmt.Errorf("revoke an API key: %w", err)
+		}
+		return k.note(ctx, tx, audit.KeyRevoked, revoked)
+	})
 	k.cache.clear()
-	if tag.RowsAffected() == 0 {
-		return fault.New(fault.NotFound, "no such API key")
-	}
-	return nil
+	return err //nolint:wrapcheck // it says what it did
 }
 
 // number gives the key's number, or one that no key has when the id names a bucket: keys lie in none.
@@ -203,7 +249,8 @@ func scanKey(row pgx.CollectableRow) (Key, error) {
 	var key Key
 	var shard *int16
 	var tenant *int64
-	err := row.Scan(&key.ID.N, &key.Name, &key.Hint, &key.Scopes, &shard, &tenant, &key.CreatedAt, &key.LastUsedAt)
+	err := row.Scan(&key.ID.N, &key.Name, &key.Hint, &key.Scopes, &shard, &tenant, &key.CreatedAt, &key.LastUsedAt,
+		&key.ExpiresAt)
 	if err != nil {
 		return Key{}, fmt.Errorf("read an API key's row: %w", err)
 	}

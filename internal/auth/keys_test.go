@@ -29,6 +29,9 @@ type bench struct {
 	time atomic.Pointer[time.Time]
 }
 
+// nodes makes each bench a process of its own.
+var nodes atomic.Int64
+
 func newBench(t *testing.T) *bench {
 	t.Helper()
 	return onPool(t, pgtest.Pool(t))
@@ -39,7 +42,7 @@ func onPool(t *testing.T, db *pgxpool.Pool) *bench {
 	b := &bench{db: db}
 	start := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
 	b.time.Store(&start)
-	b.ids = id.NewGenerator(1, b.now)
+	b.ids = id.NewGenerator(int(nodes.Add(1)%id.MaxNode), b.now)
 	b.Keys = auth.NewKeys(db, b.ids, b.now)
 	b.SetTick(b.now)
 	t.Cleanup(func() {

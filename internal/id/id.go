@@ -81,7 +81,7 @@ func AllBuckets() []int16 {
 // Kind is what an id names; its value is the id's prefix without the underscore.
 type Kind string
 
-// The kinds of CONTRACT §3.
+// The kinds of CONTRACT §3, and Audit.
 const (
 	Tenant   Kind = "ten"
 	Endpoint Kind = "ep"
@@ -92,9 +92,10 @@ const (
 	Key      Kind = "key"
 	Schedule Kind = "sch"
 	Job      Kind = "job"
+	Audit    Kind = "aud" // an entry of the audit log
 )
 
-var kinds = []Kind{Tenant, Endpoint, Event, Delivery, Attempt, Alert, Key, Schedule, Job}
+var kinds = []Kind{Tenant, Endpoint, Event, Delivery, Attempt, Alert, Key, Schedule, Job, Audit}
 
 const (
 	digits    = "0123456789abcdefghjkmnpqrstvwxyz" // Crockford's base 32, lower case
@@ -134,6 +135,17 @@ func (k Kind) Parse(s string) (ID, error) {
 		return ID{}, fmt.Errorf("%q is not an id of the form %s_…", clip(s), k)
 	}
 	return ID{Shard: int16(hi<<4 | lo), N: int64(n)}, nil //nolint:gosec // the check on n>>58 keeps it below 2^63
+}
+
+// ParseAny reads a spelled id of whatever kind.
+func ParseAny(s string) (Kind, ID, error) {
+	for _, k := range kinds {
+		if strings.HasPrefix(s, string(k)+"_") {
+			parsed, err := k.Parse(s)
+			return k, parsed, err
+		}
+	}
+	return "", ID{}, fmt.Errorf("%q is not an id, such as ep_…", clip(s))
 }
 
 // LooksLikeID reports whether s begins like one of our ids: such a string may not be a caller's own uid.

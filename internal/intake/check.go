@@ -9,6 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/postrider/postrider/internal/audit"
 	"github.com/postrider/postrider/internal/fault"
 	"github.com/postrider/postrider/internal/id"
 )
@@ -43,8 +44,9 @@ type request struct {
 	key       string // "": none
 	digest    digest // of all the events together: what a repeated key is held against; zero if nothing makes it repeatable
 	items     []item
-	bytes     int    // of the payloads
-	only      *id.ID // a test's endpoint: this one alone, whatever it subscribes to
+	bytes     int         // of the payloads
+	only      *id.ID      // a test's endpoint: this one alone, whatever it subscribes to
+	tester    audit.Actor // who tests
 }
 
 // item is one event of a request, in the form that is stored.

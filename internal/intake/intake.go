@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/postrider/postrider/dispatcher"
+	"github.com/postrider/postrider/internal/audit"
 	"github.com/postrider/postrider/internal/id"
 	"github.com/postrider/postrider/internal/pg"
 )
@@ -146,7 +147,7 @@ func (i *Intake) AcceptTest(ctx context.Context, endpoint, tenant id.ID, ev Even
 	if err != nil {
 		return Receipt{}, err
 	}
-	r.only = &endpoint
+	r.only, r.tester = &endpoint, audit.ActorOf(ctx)
 	rs, _, err := i.queue.do(ctx, r)
 	if err != nil {
 		return Receipt{}, err

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/postrider/postrider/dispatcher"
+	"github.com/postrider/postrider/internal/audit"
 	"github.com/postrider/postrider/internal/id"
 )
 
@@ -30,6 +31,7 @@ func (i *Intake) write(ctx context.Context, tx transaction, drafts []*draft, now
 				i.add(rows, d, n, now)
 			}
 		}
+		i.noteTest(b, d)
 	}
 	rows.flush()
 	tx.commitWith(b)
@@ -37,6 +39,17 @@ func (i *Intake) write(ctx context.Context, tx transaction, drafts []*draft, now
 		return nil, fmt.Errorf("store events: %w", err)
 	}
 	return rows.deliveries, nil
+}
+
+// noteTest queues what the audit log says of a test. Other events are records of themselves.
+func (i *Intake) noteTest(b *pgx.Batch, d *draft) {
+	if d.only == nil || d.err != nil {
+		return
+	}
+	audit.Queue(b, d.tester, i.ids.Next, audit.Entry{
+		Action: audit.EndpointTested, Object: audit.Thing{Kind: id.Endpoint, ID: *d.only}, Tenant: &d.tenant,
+		Details: audit.Details{"event": id.Event.Format(id.ID{Shard: d.tenant.Shard, N: d.events[0].n}), "type": d.items[0].Type},
+	})
 }
 
 // add puts an event and its deliveries into the rows. A deliver_at that has passed is now, and not kept.

@@ -20,12 +20,14 @@ type Metrics struct {
 	oldestDue  prometheus.Gauge
 	inFlight   prometheus.Gauge
 	alertsOpen prometheus.Gauge
+	authFailed *prometheus.CounterVec
 }
 
 // Labels are the values that labels can have.
 type Labels struct {
 	Outcomes []string // of attempts
 	States   []string // of deliveries
+	Failures []string // of authentications
 	Version  string   // of this build
 }
 
@@ -68,6 +70,10 @@ func New(reg prometheus.Registerer, labels Labels) *Metrics {
 			Name: "postrider_alerts_open",
 			Help: "Alerts that are open and that nobody has acknowledged.",
 		}),
+		authFailed: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "postrider_auth_failures_total",
+			Help: "Requests that no good API key came with, by reason.",
+		}, []string{"reason"}),
 	}
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "postrider_build_info",
@@ -80,7 +86,10 @@ func New(reg prometheus.Registerer, labels Labels) *Metrics {
 	for _, s := range labels.States {
 		m.deliveries.WithLabelValues(s)
 	}
-	reg.MustRegister(m.accepted, m.attempts, m.duration, m.latency, m.deliveries, m.oldestDue, m.inFlight, m.alertsOpen, build)
+	for _, f := range labels.Failures {
+		m.authFailed.WithLabelValues(f)
+	}
+	reg.MustRegister(m.authFailed, m.accepted, m.attempts, m.duration, m.latency, m.deliveries, m.oldestDue, m.inFlight, m.alertsOpen, build)
 	return m
 }
 
@@ -106,6 +115,9 @@ func (m *Metrics) SetDeliveries(state string, n int64) {
 
 // SetOldestDue sets for how long the oldest due delivery has been so; 0: none is.
 func (m *Metrics) SetOldestDue(age time.Duration) { m.oldestDue.Set(age.Seconds()) }
+
+// AuthFailed counts a request that no good API key came with.
+func (m *Metrics) AuthFailed(reason string) { m.authFailed.WithLabelValues(reason).Inc() }
 
 // SetAlertsOpen sets how many alerts are open.
 func (m *Metrics) SetAlertsOpen(n int64) { m.alertsOpen.Set(float64(n)) }

@@ -10,12 +10,13 @@ import (
 
 	"github.com/postrider/postrider/dispatcher"
 	"github.com/postrider/postrider/internal/alert"
+	"github.com/postrider/postrider/internal/audit"
 	"github.com/postrider/postrider/internal/id"
 	"github.com/postrider/postrider/internal/metrics"
 	"github.com/postrider/postrider/subscriptions"
 )
 
-// Deps is what the jobs work with. Keys and UIDs may be nil: somebody else sees to that.
+// Deps is what the jobs work with. Audit, Keys and UIDs may be nil: somebody else sees to that.
 type Deps struct {
 	DB      *pgxpool.Pool
 	Now     func() time.Time // the database's clock
@@ -25,6 +26,9 @@ type Deps struct {
 	Desk    *dispatcher.Desk
 	Alerts  *alert.Desk
 	Notices *alert.Sender
+
+	Audit     *audit.Log
+	KeepAudit time.Duration // retention.audit_log
 
 	// Keys deletes a bucket's Idempotency-Keys that are older than a time, and UIDs those of events that are gone.
 	Keys, UIDs func(ctx context.Context, shard int16, olderThan time.Time) (int64, error)
@@ -44,6 +48,9 @@ func New(d Deps) *Upkeep {
 		{name: "gauges", every: 10 * time.Second, patience: 30 * time.Second, run: d.gauges},
 		// On its own and with more time: it reads all the history there is, and the others must not wait for it.
 		{name: "gauges of history", every: 10 * time.Second, patience: 5 * time.Minute, run: d.historyGauges},
+	}
+	if d.Audit != nil {
+		jobs = append(jobs, &job{name: "old entries of the audit log", every: day, patience: time.Hour, run: d.auditLog})
 	}
 	if d.Keys != nil {
 		jobs = append(jobs, &job{name: "idempotency keys", every: 10 * time.Minute, patience: 5 * time.Minute, run: d.keys})
@@ -79,6 +86,11 @@ func (d Deps) notices(ctx context.Context) (int64, error) {
 
 func (d Deps) oldAlerts(ctx context.Context) (int64, error) {
 	return everyBucket(ctx, d.Alerts.DropOld)
+}
+
+func (d Deps) auditLog(ctx context.Context) (int64, error) {
+	before := d.Now().Add(-d.KeepAudit)
+	return everyBucket(ctx, func(ctx context.Context, shard int16) (int64, error) { return d.Audit.DropOld(ctx, shard, before) })
 }
 
 // closedEndpoints cancels deliveries of endpoints that are dead or deleted. Whoever closes an endpoint cancels them at
