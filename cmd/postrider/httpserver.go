@@ -11,21 +11,29 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	ticks "golang.org/x/time/rate"
 )
 
-const (
-	headerTimeout = 10 * time.Second
-	// readTimeout bounds a whole request. The largest payload that can be configured (256 MiB) needs 1 MB/s for it.
-	readTimeout = 5 * time.Minute
-	// writeTimeout bounds an answer to a client that takes it slowly or not at all, which would otherwise last for ever. It
-	// runs from the end of the request's headers, so it has to leave time for the body too. The largest answer is the
-	// largest payload, 256 MiB: it needs 0.7 MB/s.
-	writeTimeout   = readTimeout + 2*time.Minute
-	idleTimeout    = 2 * time.Minute
-	maxHeaderBytes = 64 << 10
-	// httpDrain is how long requests that are being answered may go on when the process stops.
-	httpDrain = 10 * time.Second
-)
+// serverLimits are what a server allows its clients. What a request's body may take, the API says (api.BodyPace).
+type serverLimits struct {
+	header time.Duration // from the start of a request, or of the connection, to the end of the headers
+	// read bounds a whole request, for handlers that set no time for its body.
+	read time.Duration
+	// write bounds an answer to a client that takes it slowly or not at all, which would otherwise last for ever. It runs
+	// from the end of the request's headers, so it has to leave time for the body too.
+	write       time.Duration
+	idle        time.Duration // between two requests of a connection
+	headerBytes int           // of the request line and the headers, some 4 KiB more in truth
+	connections int           // open at once; 0: as many as come
+}
+
+// usualLimits: the largest answer is the largest payload that can be configured, 256 MiB, which needs 0.7 MB/s.
+var usualLimits = serverLimits{
+	header: 10 * time.Second, read: 5 * time.Minute, write: 7 * time.Minute, idle: 2 * time.Minute, headerBytes: 64 << 10,
+}
+
+// httpDrain is how long requests that are being answered may go on when the process stops.
+const httpDrain = 10 * time.Second
 
 // server is an HTTP server whose socket is open already: what is wrong with its address shows before anything starts,
 // and the port is known where any free one was asked for.
@@ -44,11 +52,25 @@ func listen(ctx context.Context, addr string) (net.Listener, error) {
 }
 
 func newServer(l net.Listener, h http.Handler, logger zerolog.Logger) *server {
-	return &server{l, &http.Server{
-		Handler: h, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
-		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
-		ErrorLog: log.New(lineLogger{logger, "http.server"}, "", 0),
+	return usualLimits.server(l, h, logger)
+}
+
+// server makes one with these limits.
+func (lim serverLimits) server(l net.Listener, h http.Handler, logger zerolog.Logger) *server {
+	s := &server{l, &http.Server{
+		Handler: h, ReadHeaderTimeout: lim.header, ReadTimeout: lim.read, WriteTimeout: lim.write, IdleTimeout: lim.idle,
+		MaxHeaderBytes: lim.headerBytes, ErrorLog: log.New(lineLogger{logger, "http.server"}, "", 0),
 	}}
+	if lim.connections > 0 {
+		quiet := ticks.NewLimiter(ticks.Every(10*time.Second), 1)
+		c := newCrowd(l, lim.connections, func() {
+			if quiet.Allow() {
+				logger.Warn().Int("connections", lim.connections).Msg("http.crowded")
+			}
+		})
+		s.listener, s.http.ConnState = c, c.follow
+	}
+	return s
 }
 
 // part runs the server until its context ends, then lets it finish what it is answering. message is the log line that

@@ -151,8 +151,10 @@ func (w *wiring) addAPI(ctx context.Context, open func(context.Context) (net.Lis
 	}
 	w.sockets = append(w.sockets, l)
 	w.addr = l.Addr()
+	limits := usualLimits
+	limits.connections = w.cfg.HTTP.MaxConnections
 	w.add(closing("the API keys", w.keys.Close), closing("the intake", w.intake.Close),
-		newServer(l, api.New(deps), w.log).part("the HTTP server", "listening", w.log))
+		limits.server(l, api.New(deps), w.log).part("the HTTP server", "listening", w.log))
 	return nil
 }
 

@@ -42,8 +42,9 @@ type Deps struct {
 	// TrustedProxies are the peers whose X-Forwarded-For is believed. None: a client is who connects.
 	TrustedProxies []netip.Prefix
 
-	MaxPayload int64  // bytes, as events.max_payload
-	Version    string // of Postrider, for the documentation
+	Bodies     BodyPace // how fast a request's body has to come
+	MaxPayload int64    // bytes, as events.max_payload
+	Version    string   // of Postrider, for the documentation
 }
 
 type server struct {
@@ -82,6 +83,7 @@ func NewHealth(d Deps) http.Handler {
 }
 
 func newServer(d Deps) *server {
+	d.Bodies = d.Bodies.orUsual()
 	s := &server{d: d, logger: d.Logger, mux: http.NewServeMux()}
 	s.api = newHuma(s.mux, d.Version)
 	return s

@@ -39,7 +39,10 @@ func traceOf(ctx context.Context) *trace {
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start := time.Now()
 	t := &trace{id: requestID(r), from: clientAddr(r, s.d.TrustedProxies)}
-	out := &answer{ResponseWriter: w, unread: r.ContentLength != 0}
+	out := &answer{ResponseWriter: w}
+	if r.ContentLength != 0 {
+		out.leftover = s.d.Bodies.Leftover
+	}
 	setHeaders(out.Header(), r, t)
 	defer func() {
 		thrown := recover()
@@ -55,6 +58,9 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	r = r.WithContext(context.WithValue(r.Context(), traceKey{}, t))
+	if r.ContentLength != 0 {
+		r.Body = s.paced(out, r.Body)
+	}
 	s.dispatch(out, r)
 }
 
@@ -196,19 +202,15 @@ type answer struct {
 	http.ResponseWriter
 	status int // 0: nothing yet
 	bytes  int64
-	unread bool // the request announced a body, some of which may still be to come
+	// leftover is how long what is left of the request's body may still take; 0: there is no body.
+	leftover time.Duration
 }
 
-// leftoverTime is how long what is left of a request's body may take to arrive once it is answered. net/http reads a little
-// of it before it sends the answer, so that the connection can be used again: without an end to that, a client that sends
-// no more would keep the answer, and the connection, for as long as a whole request may take.
-const leftoverTime = 5 * time.Second
-
 func (a *answer) WriteHeader(status int) {
-	if a.unread && status >= http.StatusOK {
-		a.unread = false
+	if a.leftover > 0 && status >= http.StatusOK {
 		// It fails only where there is no connection, as in a test of a handler.
-		_ = http.NewResponseController(a.ResponseWriter).SetReadDeadline(time.Now().Add(leftoverTime))
+		_ = http.NewResponseController(a.ResponseWriter).SetReadDeadline(time.Now().Add(a.leftover))
+		a.leftover = 0
 	}
 	if a.status == 0 && status >= http.StatusOK {
 		a.status = status

@@ -2,10 +2,11 @@ package api
 
 import (
 	"bytes"
+	"errors"
 	"io"
+	"net"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -63,9 +64,11 @@ func (s *server) enqueueQuickly(w http.ResponseWriter, r *http.Request, t *trace
 	if !ok {
 		return false
 	}
-	body, ok := wholeBody(w, r)
-	if !ok {
-		return false
+	body, problem := s.wholeBody(w, r)
+	if problem != nil { // for the general way it is too late: a request that cannot be read on has its context cancelled
+		r.Pattern, t.key = rt.pattern, p.Key
+		answerProblem(w, t, problem)
+		return true
 	}
 	call := intake.Call{Tenant: tenant, TenantUID: uid, Key: r.Header.Get(keyHeader), Batch: rt == &s.quick.batch}
 	switch rt {
@@ -78,7 +81,7 @@ func (s *server) enqueueQuickly(w http.ResponseWriter, r *http.Request, t *trace
 		call.Events[0], ok = readEnvelope(body)
 	}
 	if !ok {
-		reread(r, body, nil)
+		reread(r, body)
 		return false
 	}
 	receipts, replayed, err := s.d.Intake.Take(r.Context(), call)
@@ -88,7 +91,7 @@ func (s *server) enqueueQuickly(w http.ResponseWriter, r *http.Request, t *trace
 		answerReceipts(w, tenant, receipts, replayed, call.Batch)
 	case code == fault.Invalid, code == fault.TooLarge, code == fault.NotFound: // nothing was done; the general way says what is wrong
 		s.tenants.forget(ref) // it may be another's by now
-		reread(r, body, nil)
+		reread(r, body)
 		return false
 	default:
 		r.Pattern, t.key = rt.pattern, p.Key
@@ -169,34 +172,24 @@ func (s *server) quickTenant(p auth.Principal, ref string) (tenant id.ID, uid st
 	return tenant, uid, ok && p.MaySee(tenant)
 }
 
-// wholeBody reads the body, in the time that the general way gives it too. When that fails, whoever reads it again meets
-// the same.
-func wholeBody(w http.ResponseWriter, r *http.Request) (body []byte, ok bool) {
-	if err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime)); err != nil {
-		return nil, false
+// wholeBody reads the body, at the pace that the general way wants too.
+func (s *server) wholeBody(w http.ResponseWriter, r *http.Request) ([]byte, *Problem) {
+	body := make([]byte, r.ContentLength)
+	_, err := io.ReadFull(s.paced(w, r.Body), body)
+	var nerr net.Error
+	switch {
+	case err == nil:
+		return body, nil
+	case errors.As(err, &nerr) && nerr.Timeout():
+		return nil, tooSlow()
 	}
-	body = make([]byte, r.ContentLength)
-	n, err := io.ReadFull(r.Body, body)
-	if err != nil {
-		reread(r, body[:n], err)
-		return nil, false
-	}
-	return body, true
+	return nil, brokenOff(err)
 }
 
-// reread makes a body that was read one that can be read, with the error that ended it.
-func reread(r *http.Request, body []byte, err error) {
-	var again io.Reader = bytes.NewReader(body)
-	if err != nil {
-		again = io.MultiReader(again, broken{err})
-	}
+// reread makes a body that was read one that can be read.
+func reread(r *http.Request, body []byte) {
 	r.Body = struct {
 		io.Reader
 		io.Closer
-	}{again, r.Body}
+	}{bytes.NewReader(body), r.Body}
 }
-
-// broken fails as the first reading did.
-type broken struct{ err error }
-
-func (b broken) Read([]byte) (int, error) { return 0, b.err }

@@ -155,13 +155,11 @@ func humaErrors(ctx huma.Context, status int, message string, errs []error) *Pro
 		limit := ctx.Operation().MaxBodyBytes - 1 // see route.operation
 		return newProblem(fault.TooLarge, "the body is over the limit of "+strconv.FormatInt(limit, 10)+" bytes")
 	case status == http.StatusRequestTimeout:
-		return newProblem(requestTimeout, "the body did not come in time")
+		return tooSlow()
 	case message == needsBody:
 		return newProblem(fault.Malformed, "a body is needed here")
 	case message == cannotRead:
-		p := newProblem(fault.Malformed, "the body broke off")
-		p.cause = errors.Join(errs...)
-		return p
+		return brokenOff(errors.Join(errs...))
 	}
 	p := newProblem(codeOf(status), message)
 	for _, err := range errs {
@@ -173,6 +171,14 @@ func humaErrors(ctx huma.Context, status int, message string, errs []error) *Pro
 	case len(p.Errors) > 0: // a body that is no JSON: there is no place in it to point to
 		p.Detail, p.Errors = p.Errors[0].Detail, nil
 	}
+	return p
+}
+
+func tooSlow() *Problem { return newProblem(requestTimeout, "the body did not come in time") }
+
+func brokenOff(cause error) *Problem {
+	p := newProblem(fault.Malformed, "the body broke off")
+	p.cause = cause
 	return p
 }
 

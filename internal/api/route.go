@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"reflect"
 	"strings"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
@@ -66,9 +65,6 @@ func handleRaw[I, O any](h func(context.Context, *I) (*O, error)) act {
 }
 
 const (
-	// bodyTime is how long a body may take to arrive. After it the connection's reads end, which would also cancel a
-	// handler at work, so it is longer than any of them takes.
-	bodyTime = time.Minute
 	// smallBody bounds bodies that carry no payload.
 	smallBody = 256 << 10
 	// envelopeRoom is for what is around an envelope's payload, whose bytes count one to one.
@@ -90,7 +86,7 @@ func also(statuses ...int) func(*huma.Operation) {
 func (s *server) operation(tag string, rt route) huma.Operation {
 	op := huma.Operation{
 		Method: rt.method, Path: rt.path, DefaultStatus: rt.status, OperationID: rt.id, Summary: rt.summary,
-		Tags: []string{tag}, MaxBodyBytes: smallBody + 1, BodyReadTimeout: bodyTime,
+		Tags: []string{tag}, MaxBodyBytes: smallBody + 1, BodyReadTimeout: s.d.Bodies.Total,
 		Responses:   map[string]*huma.Response{}, // not nil: what huma fills in is known here, too
 		Middlewares: huma.Middlewares{s.gate(rt)},
 	}
