@@ -17,6 +17,7 @@ import (
 
 	"github.com/postrider/postrider/dispatcher"
 	"github.com/postrider/postrider/internal/alert"
+	"github.com/postrider/postrider/internal/audit"
 	"github.com/postrider/postrider/internal/id"
 	"github.com/postrider/postrider/internal/metrics"
 	"github.com/postrider/postrider/internal/pg"
@@ -168,6 +169,24 @@ func TestExpiredSecretsAreDeleted(t *testing.T) {
 	h.wants("in the overlap", h.secrets, 0)
 	h.at = h.at.Add(time.Hour)
 	h.wants("after it", h.secrets, 1)
+}
+
+func TestOldEntriesOfTheAuditLogAreDeleted(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t) // making its tenant is told
+	e := h.endpoint()
+	h.Audit, h.KeepAudit = audit.NewLog(h.DB), time.Hour
+	h.at = h.at.Add(time.Hour + time.Second)
+	if _, err := h.Store.DeleteEndpoint(t.Context(), h.tenant, id.Endpoint.Format(e.ID)); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := h.auditLog(t.Context()); err != nil || n != 2 {
+		t.Errorf("%d were deleted, %v", n, err)
+	}
+	left, err := h.Audit.List(t.Context(), audit.Filter{}, 10, id.ID{})
+	if err != nil || len(left) != 1 || left[0].Action != audit.EndpointDeleted {
+		t.Errorf("left are %+v, %v", left, err)
+	}
 }
 
 func TestKeysAreDeletedByAgeInEveryBucketWhateverFailsInOne(t *testing.T) {
