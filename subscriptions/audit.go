@@ -60,6 +60,8 @@ func endpointChanges(before, after Endpoint) (d audit.Details) {
 	d.Changed("ordering", before.Ordering, after.Ordering)
 	d.Changed("timeout", spelledTimeout(before), spelledTimeout(after))
 	d.Changed("retry_schedule", duration.FormatList(before.RetrySchedule), duration.FormatList(after.RetrySchedule))
+	d.ChangedUnseen("tls.ca", before.TLS.CA != after.TLS.CA)
+	d.ChangedUnseen("tls.certificate", before.TLS.Certificate != after.TLS.Certificate)
 	d.ChangedUnseen("metadata", !reflect.DeepEqual(before.Metadata, after.Metadata))
 	return d
 }

@@ -32,6 +32,7 @@ func TestEverySettingIsTold(t *testing.T) {
 		"Ordering":        with(func(e *Endpoint) { e.Ordering = OrderingGroup }),
 		"Timeout":         with(func(e *Endpoint) { e.Timeout = &second }),
 		"RetrySchedule":   with(func(e *Endpoint) { e.RetrySchedule = []time.Duration{time.Second} }),
+		"TLS":             with(func(e *Endpoint) { e.TLS.Certificate = "PEM" }),
 		"Metadata":        with(func(e *Endpoint) { e.Metadata = map[string]any{"a": "b"} }),
 		"Status":          with(func(e *Endpoint) { e.Status = Disabled }),
 	}

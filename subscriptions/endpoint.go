@@ -40,6 +40,7 @@ type Endpoint struct {
 	Ordering        Ordering
 	Timeout         *time.Duration  // nil: the default
 	RetrySchedule   []time.Duration // nil: the default
+	TLS             TLS             // zero: nothing of its own
 	Metadata        map[string]any  // never nil; numbers are json.Number
 	Status          Status
 	StatusReason    *string // nil exactly if it is enabled
@@ -56,8 +57,8 @@ type Endpoint struct {
 
 	// Minted is set in the answer of an UpdateEndpoint that changed the secret with the scheme, and nowhere else.
 	Minted signer.Secret
-	// Unreadable says why static headers or the public key lack, but for the headers' names: they do not open under any
-	// of our keys. An endpoint is shown nevertheless, so that it can be mended. "" is the rule.
+	// Unreadable says why static headers or the public key lack, but for the headers' names, or why the key of the client
+	// certificate is of no use: they do not open under any of our keys. An endpoint is shown nevertheless, so that it can be mended. "" is the rule.
 	Unreadable string
 }
 

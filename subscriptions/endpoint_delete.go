@@ -10,12 +10,13 @@ import (
 	"github.com/postrider/postrider/internal/audit"
 )
 
-// DeleteEndpoint takes an endpoint away. Its row stays, since history names it; its secrets and the values of its static
-// headers do not. Its unfinished deliveries are left to whoever owns deliveries. The uid is free again.
+// DeleteEndpoint takes an endpoint away. Its row stays, since history names it; its secrets, the values of its
+// static headers and what it had for TLS do not. Its unfinished deliveries are left to whoever owns deliveries. The uid is free again.
 func (s *Store) DeleteEndpoint(ctx context.Context, t Tenant, ref string) (Endpoint, error) {
 	const query = `
 UPDATE endpoints
-   SET deleted_at = @now, updated_at = @now, version = version + 1, headers_sealed = NULL, headers_key_id = NULL
+   SET deleted_at = @now, updated_at = @now, version = version + 1, headers_sealed = NULL, headers_key_id = NULL,
+       tls_ca = NULL, tls_certificate = NULL, tls_key_sealed = NULL, tls_key_id = NULL
  WHERE shard = @shard AND id = @id`
 	var e Endpoint
 	err := s.inTx(ctx, func(tx pgx.Tx, now time.Time) error {

@@ -23,6 +23,7 @@ type NewEndpoint struct {
 	Ordering        Ordering   // "": OrderingNone
 	Timeout         *time.Duration
 	RetrySchedule   []time.Duration
+	TLS             TLSPatch
 	Metadata        map[string]any
 	Disabled        bool // it begins disabled
 }
@@ -42,6 +43,7 @@ type EndpointPatch struct {
 	Ordering        Optional[Ordering]
 	Timeout         Optional[time.Duration]
 	RetrySchedule   Optional[[]time.Duration]
+	TLS             Optional[TLSPatch] // not as a whole: what it does not give stays
 	Metadata        Optional[map[string]any]
 	Status          *Status // Enabled or Disabled
 }
@@ -67,6 +69,7 @@ func (n NewEndpoint) patch() EndpointPatch {
 		Ordering:        given(n.Ordering),
 		Timeout:         givenIf(n.Timeout),
 		RetrySchedule:   given(n.RetrySchedule),
+		TLS:             given(n.TLS),
 		Metadata:        given(n.Metadata),
 	}
 	if n.Secret != "" {
@@ -90,6 +93,8 @@ func (r rules) apply(e *Endpoint, p EndpointPatch, now time.Time) (signer.Secret
 	set(&faults, "/ordering", p.Ordering, &e.Ordering, OrderingNone, checkOrdering)
 	setOrNil(&faults, "/timeout", p.Timeout, &e.Timeout, r.timeout)
 	set(&faults, "/retry_schedule", p.RetrySchedule, &e.RetrySchedule, nil, checkSchedule)
+	applyTLS(&faults, e, p.TLS, now)
+	checkTLSIsUsed(&faults, *e, p)
 	set(&faults, "/metadata", p.Metadata, &e.Metadata, nil, checkMetadata)
 	if p.Status != nil {
 		faults.Add("", e.setStatus(*p.Status, now))

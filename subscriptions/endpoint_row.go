@@ -31,6 +31,10 @@ type endpointRow struct {
 	Ordering             string
 	TimeoutMS            *int64
 	RetryScheduleMS      []int64
+	TLSCA                *string
+	TLSCertificate       *string
+	TLSKeySealed         []byte
+	TLSKeyID             *string
 	Metadata             []byte
 	Status               string
 	StatusReason         *string
@@ -54,7 +58,8 @@ type endpointRow struct {
 const selectEndpoint = `
 SELECT e.shard, e.id, e.tenant_id, e.uid, e.url, e.description, e.event_types, e.header_names, e.headers_sealed,
        e.headers_key_id, e.scheme, e.signature_header, e.max_in_flight, e.rate_limit, e.rate_per_ms, e.ordering::text,
-       e.timeout_ms, e.retry_schedule_ms, e.metadata, e.status::text, e.status_reason, e.status_changed_at,
+       e.timeout_ms, e.retry_schedule_ms, e.tls_ca, e.tls_certificate, e.tls_key_sealed, e.tls_key_id, e.metadata,
+       e.status::text, e.status_reason, e.status_changed_at,
        e.consecutive_failures, e.failing_since, e.last_error, e.version, e.created_at, e.updated_at, e.deleted_at,
        k.key_id AS secret_key_id, k.sealed AS secret_sealed,
        coalesce(p.breaker, 'closed')::text AS breaker, p.breaker_until, p.breaker_changed_at, p.paused_until
@@ -76,6 +81,7 @@ func (s *Store) endpoint(r endpointRow) (Endpoint, error) {
 		EventTypes: r.EventTypes, Scheme: signer.Scheme(r.Scheme), SignatureHeader: r.SignatureHeader,
 		MaxInFlight: r.MaxInFlight, RateLimit: rateLimit(r.RateLimit, r.RatePerMS), Ordering: Ordering(r.Ordering),
 		Timeout: fromMillisecond(r.TimeoutMS), RetrySchedule: fromMilliseconds(r.RetryScheduleMS),
+		TLS:      TLS{CA: orEmpty(r.TLSCA), Certificate: orEmpty(r.TLSCertificate)},
 		Metadata: metadata, Status: Status(r.Status), StatusReason: r.StatusReason, StatusChangedAt: r.StatusChangedAt.UTC(),
 		ConsecutiveFailures: r.ConsecutiveFailures, FailingSince: utc(r.FailingSince), LastError: r.LastError, Pace: s.pace(r),
 		Version: r.Version, CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(), DeletedAt: utc(r.DeletedAt),
@@ -93,6 +99,11 @@ func (s *Store) endpoint(r endpointRow) (Endpoint, error) {
 		}
 		e.PublicKey = secret.PublicKey()
 	}
+	if r.TLSKeyID != nil {
+		if _, err := s.openTLSKey(e.ID, *r.TLSKeyID, r.TLSKeySealed); err != nil {
+			e.Unreadable = err.Error()
+		}
+	}
 	return e, nil
 }
 
@@ -108,8 +119,8 @@ func (s *Store) pace(r endpointRow) Pace {
 	return p
 }
 
-// settings gives the columns an owner may set, for an INSERT or UPDATE that adds the rest. The sealed headers are not
-// among them: they change only with the headers.
+// settings gives the columns an owner may set, for an INSERT or UPDATE that adds the rest. What is sealed is not among
+// them: it changes only with what is in it.
 func (e Endpoint) settings() (pgx.StrictNamedArgs, error) {
 	metadata, err := encodeJSON(e.Metadata)
 	if err != nil {
@@ -121,7 +132,8 @@ func (e Endpoint) settings() (pgx.StrictNamedArgs, error) {
 		"event_types": e.EventTypes, "header_names": headerNames(e.Headers), "scheme": string(e.Scheme),
 		"signature_header": e.SignatureHeader, "max_in_flight": e.MaxInFlight, "rate_limit": limit,
 		"rate_per_ms": perMS, "ordering": string(e.Ordering), "timeout_ms": toMillisecond(e.Timeout),
-		"retry_schedule_ms": toMilliseconds(e.RetrySchedule), "metadata": string(metadata), "status": string(e.Status),
+		"retry_schedule_ms": toMilliseconds(e.RetrySchedule), "tls_ca": textOrNull(e.TLS.CA),
+		"tls_certificate": textOrNull(e.TLS.Certificate), "metadata": string(metadata), "status": string(e.Status),
 		"status_reason": e.StatusReason, "status_changed_at": e.StatusChangedAt, "version": e.Version,
 		"updated_at": e.UpdatedAt,
 	}, nil
@@ -212,6 +224,20 @@ func toMilliseconds(ds []time.Duration) []int64 {
 		out[i] = d.Milliseconds()
 	}
 	return out
+}
+
+func orEmpty(text *string) string {
+	if text == nil {
+		return ""
+	}
+	return *text
+}
+
+func textOrNull(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
 }
 
 // utc brings a time that may be missing to UTC: pgx gives them in the machine's zone.

@@ -15,8 +15,8 @@ import (
 // UpdateEndpoint changes what the patch gives. ifMatch is the header If-Match, "" if there was none; an older version
 // in it is precondition_failed. A patch that changes nothing leaves the version as it is.
 //
-// What the endpoint's pace says of how it was goes with the change: another URL and status enabled (also of an endpoint
-// that is enabled) close the breaker and end a pause, another rate limit frees the slots that were taken under the old one.
+// What the endpoint's pace says of how it was goes with the change: another URL, other TLS and status enabled (also of an
+// endpoint that is enabled) close the breaker and end a pause, another rate limit frees the slots that were taken under the old one.
 //
 // A change of the scheme ends a rotation's overlap, since an old secret is one of the old scheme. It keeps the current
 // secret if that is one under the new scheme too; if not, or if either scheme is standard-ed25519 (whose private key no
@@ -120,7 +120,8 @@ UPDATE endpoints
        headers_sealed = @headers_sealed, headers_key_id = @headers_key_id, scheme = @scheme,
        signature_header = @signature_header, max_in_flight = @max_in_flight, rate_limit = @rate_limit,
        rate_per_ms = @rate_per_ms, ordering = @ordering, timeout_ms = @timeout_ms,
-       retry_schedule_ms = @retry_schedule_ms, metadata = @metadata, status = @status, status_reason = @status_reason,
+       retry_schedule_ms = @retry_schedule_ms, tls_ca = @tls_ca, tls_certificate = @tls_certificate,
+       tls_key_sealed = @tls_key_sealed, tls_key_id = @tls_key_id, metadata = @metadata, status = @status, status_reason = @status_reason,
        status_changed_at = @status_changed_at, consecutive_failures = @failures, failing_since = @failing_since,
        last_error = @last_error, version = @version, updated_at = @updated_at
  WHERE shard = @shard AND id = @id`
@@ -135,6 +136,9 @@ UPDATE endpoints
 		if args["headers_key_id"], args["headers_sealed"], err = s.sealHeaders(e); err != nil {
 			return err
 		}
+	}
+	if args["tls_key_id"], args["tls_key_sealed"], err = s.tlsKeyColumns(e, r); err != nil {
+		return err
 	}
 	if _, err := tx.Exec(ctx, query, args); err != nil {
 		return fmt.Errorf("change an endpoint: %w", err)

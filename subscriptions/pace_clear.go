@@ -21,7 +21,7 @@ type outdated struct {
 // endpoint is: it is how an owner says that the receiver is well again.
 func (p EndpointPatch) outdates(before, e Endpoint) outdated {
 	return outdated{
-		breaker: p.Status != nil && *p.Status == Enabled || before.URL != e.URL,
+		breaker: p.Status != nil && *p.Status == Enabled || before.URL != e.URL || !reflect.DeepEqual(before.TLS, e.TLS),
 		slot:    !reflect.DeepEqual(before.RateLimit, e.RateLimit),
 	}
 }

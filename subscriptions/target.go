@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/postrider/postrider/internal/clienttls"
 	"github.com/postrider/postrider/internal/id"
 	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/signer"
@@ -18,12 +19,13 @@ type Target struct {
 	URL              string
 	Headers          []signer.Header
 	Scheme           signer.Scheme
-	SignatureHeader  string          // "": the scheme's own
-	Secrets          []TimedSecret   // newest first; none only if Deleted or Err
-	MaxInFlight      int             // 0: the default
-	RateLimit        RateLimit       // zero: none
-	Timeout          time.Duration   // 0: the default
-	RetrySchedule    []time.Duration // nil: the default
+	SignatureHeader  string              // "": the scheme's own
+	Secrets          []TimedSecret       // newest first; none only if Deleted or Err
+	MaxInFlight      int                 // 0: the default
+	RateLimit        RateLimit           // zero: none
+	Timeout          time.Duration       // 0: the default
+	RetrySchedule    []time.Duration     // nil: the default
+	TLS              *clienttls.Identity // nil: nothing of its own
 	Status           Status
 	Deleted          bool
 	Version          int
@@ -63,6 +65,7 @@ const targetsSQL = `
 SELECT e.id, e.tenant_id, e.url, coalesce(e.headers_key_id, ''), e.headers_sealed, e.scheme, e.signature_header,
        coalesce(e.max_in_flight, 0), coalesce(e.rate_limit, 0), coalesce(e.rate_per_ms, 0), coalesce(e.timeout_ms, 0),
        e.retry_schedule_ms, e.status::text, e.deleted_at IS NOT NULL, e.version, e.failing_since,
+       coalesce(e.tls_ca, ''), coalesce(e.tls_certificate, ''), coalesce(e.tls_key_id, ''), e.tls_key_sealed,
        coalesce(p.breaker, 'closed')::text, coalesce(p.trips, 0), p.breaker_until, p.paused_until, p.next_slot_at,
        coalesce(k.key_id, ''), k.sealed, k.expires_at
   FROM endpoints e

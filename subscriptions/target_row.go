@@ -24,6 +24,7 @@ type targetRow struct {
 	deleted                               bool
 	version                               int
 	failingSince                          *time.Time
+	tls                                   sealedTLS
 	breaker                               string
 	trips                                 int
 	breakerUntil, pausedUntil, nextSlotAt *time.Time
@@ -35,8 +36,9 @@ type targetRow struct {
 func (r *targetRow) columns() []any {
 	return []any{
 		&r.id, &r.tenant, &r.url, &r.headersKeyID, &r.headers, &r.scheme, &r.signatureHeader, &r.maxInFlight, &r.limit,
-		&r.perMS, &r.timeoutMS, &r.scheduleMS, &r.status, &r.deleted, &r.version, &r.failingSince, &r.breaker, &r.trips,
-		&r.breakerUntil, &r.pausedUntil, &r.nextSlotAt, &r.secretKeyID, &r.secret, &r.secretEnds,
+		&r.perMS, &r.timeoutMS, &r.scheduleMS, &r.status, &r.deleted, &r.version, &r.failingSince, &r.tls.ca, &r.tls.certificate,
+		&r.tls.keyID, &r.tls.key, &r.breaker, &r.trips, &r.breakerUntil, &r.pausedUntil, &r.nextSlotAt, &r.secretKeyID, &r.secret,
+		&r.secretEnds,
 	}
 }
 
@@ -59,7 +61,7 @@ func (s *Store) readTargets(shard int16, rows pgx.Rows, out map[id.ID]Target) er
 		if r.id != t.Endpoint.N {
 			finish()
 			t = r.target(shard, s.rules.maxTimeout)
-			parts = sealedParts{scheme: t.Scheme, headersKeyID: r.headersKeyID, headers: r.headers}
+			parts = sealedParts{scheme: t.Scheme, headersKeyID: r.headersKeyID, headers: r.headers, tls: r.tls}
 		}
 		if r.secretKeyID != "" {
 			parts.secrets = append(parts.secrets, sealedSecret{r.secretKeyID, r.secret, utc(r.secretEnds)})

@@ -56,7 +56,8 @@ WITH theirs AS MATERIALIZED (
       WHERE shard = @shard AND tenant_id = @tenant AND deleted_at IS NULL
       ORDER BY id FOR NO KEY UPDATE)
 UPDATE endpoints e
-   SET deleted_at = @now, updated_at = @now, version = version + 1, headers_sealed = NULL, headers_key_id = NULL
+   SET deleted_at = @now, updated_at = @now, version = version + 1, headers_sealed = NULL, headers_key_id = NULL,
+       tls_ca = NULL, tls_certificate = NULL, tls_key_sealed = NULL, tls_key_id = NULL
   FROM theirs
  WHERE e.shard = @shard AND e.id = theirs.id
 RETURNING e.id` // endpoints_by_tenant

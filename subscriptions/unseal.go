@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/postrider/postrider/internal/clienttls"
 	"github.com/postrider/postrider/internal/id"
 	"github.com/postrider/postrider/signer"
 )
@@ -17,6 +18,17 @@ type sealedParts struct {
 	headersKeyID string        // "": there are no headers
 	headers      []byte
 	secrets      []sealedSecret // newest first
+	tls          sealedTLS
+}
+
+// sealedTLS is what an endpoint has for TLS; "" is what it has not.
+type sealedTLS struct {
+	ca, certificate, keyID string
+	key                    []byte
+}
+
+func (t sealedTLS) equal(o sealedTLS) bool {
+	return t.ca == o.ca && t.certificate == o.certificate && t.keyID == o.keyID && bytes.Equal(t.key, o.key)
 }
 
 type sealedSecret struct {
@@ -27,7 +39,7 @@ type sealedSecret struct {
 
 // equal reports whether both open to the same. A seal has a random nonce: what is sealed again differs.
 func (p sealedParts) equal(o sealedParts) bool {
-	return p.scheme == o.scheme && p.headersKeyID == o.headersKeyID && bytes.Equal(p.headers, o.headers) &&
+	return p.scheme == o.scheme && p.headersKeyID == o.headersKeyID && bytes.Equal(p.headers, o.headers) && p.tls.equal(o.tls) &&
 		slices.EqualFunc(p.secrets, o.secrets, func(a, b sealedSecret) bool {
 			return a.keyID == b.keyID && bytes.Equal(a.sealed, b.sealed) &&
 				(a.ends == b.ends || a.ends != nil && b.ends != nil && a.ends.Equal(*b.ends))
@@ -39,6 +51,7 @@ type unsealed struct {
 	from    sealedParts
 	headers []signer.Header
 	secrets []TimedSecret
+	tls     *clienttls.Identity
 	err     error
 }
 
@@ -73,7 +86,7 @@ func (c *unsealedCache) forget(e id.ID) {
 	delete(c.by, e)
 }
 
-// unseal puts a target's headers and secrets in place, or says why there are none.
+// unseal puts a target's headers, secrets and TLS in place, or says why there are none.
 func (s *Store) unseal(t *Target, parts sealedParts) {
 	if t.Deleted {
 		s.unsealed.forget(t.Endpoint)
@@ -84,7 +97,7 @@ func (s *Store) unseal(t *Target, parts sealedParts) {
 		u = s.openParts(t.Endpoint, parts)
 		s.unsealed.put(t.Endpoint, u)
 	}
-	t.Headers, t.Secrets, t.Err = u.headers, u.secrets, u.err
+	t.Headers, t.Secrets, t.TLS, t.Err = u.headers, u.secrets, u.tls, u.err
 }
 
 func (s *Store) openParts(e id.ID, parts sealedParts) unsealed {
@@ -93,6 +106,9 @@ func (s *Store) openParts(e id.ID, parts sealedParts) unsealed {
 		if u.headers, u.err = s.openHeaders(e, &parts.headersKeyID, parts.headers); u.err != nil {
 			return u
 		}
+	}
+	if u.tls, u.err = s.identity(e, parts.tls); u.err != nil {
+		return u
 	}
 	u.secrets, u.err = s.openSecrets(e, parts)
 	return u

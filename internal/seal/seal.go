@@ -81,6 +81,10 @@ func (b *Box) Open(keyID string, sealed, additional []byte) ([]byte, error) {
 // EndpointAD gives the additional data of an endpoint's secrets and headers: its id as it is spelled outside.
 func EndpointAD(e id.ID) []byte { return []byte(id.Endpoint.Format(e)) }
 
+// EndpointTLSKeyAD gives that of the key of an endpoint's client certificate: another one, so that neither can be put in the
+// other's place.
+func EndpointTLSKeyAD(e id.ID) []byte { return []byte(id.Endpoint.Format(e) + "/tls/key") }
+
 // keyID names a key without giving it away: 32 bits of its hash, in hex.
 func keyID(key []byte) string {
 	sum := sha256.Sum256(key)
