@@ -160,7 +160,7 @@ func (d *Dispatcher) deliver(ctx context.Context, c claimed, target *subscriptio
 		return
 	}
 	r.attemptID, r.begun = d.deps.IDs.Next(), d.deps.Now()
-	r.answer = d.send(ctx, r.target.URL, headers, payload, d.timeout(r.target))
+	r.answer = d.send(ctx, r.target, headers, payload)
 	if r.answer.err != nil && ctx.Err() != nil {
 		d.finish(interrupted(r, d.deps.Now()))
 		return

@@ -1,8 +1,6 @@
 package dispatcher
 
 import (
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -47,7 +45,7 @@ func explain(o Outcome, a answer) string {
 	case ConnectError:
 		return explainConnect(a.err)
 	case TLSError:
-		return explainTLS(a.err)
+		return explainTLS(a)
 	case ProtocolError:
 		if a.err == nil {
 			return fmt.Sprintf("the endpoint answered with status %d, which is no final HTTP answer", a.status)
@@ -88,41 +86,20 @@ func explainDNS(err error) string {
 
 func explainConnect(err error) string {
 	var opErr *net.OpError
+	isOp := errors.As(err, &opErr)
 	switch {
+	case isOp && opErr.Op == "proxyconnect": // where it is and what it said is the operator's business
+		return "no connection could be made through the proxy"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "connection refused: nothing listens there"
 	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
 		return "the host cannot be reached"
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		return "the connection was closed by the receiver while sending"
-	case errors.As(err, &opErr) && opErr.Op == "dial":
+	case isOp && opErr.Op == "dial":
 		return "no connection could be made"
 	}
 	return "the connection was closed before an answer came"
-}
-
-func explainTLS(err error) string {
-	var (
-		hostname x509.HostnameError
-		unknown  x509.UnknownAuthorityError
-		invalid  x509.CertificateInvalidError
-		record   tls.RecordHeaderError
-	)
-	switch {
-	case errors.As(err, &hostname):
-		return "TLS: the certificate is for another host than " + hostname.Host
-	case errors.As(err, &unknown):
-		return "TLS: the certificate is signed by an unknown authority"
-	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		if invalid.Cert != nil {
-			return "TLS: the certificate is valid only from " + invalid.Cert.NotBefore.UTC().Format("2006-01-02") +
-				" to " + invalid.Cert.NotAfter.UTC().Format("2006-01-02 15:04 UTC")
-		}
-		return "TLS: the certificate has expired or is not valid yet"
-	case errors.As(err, &record), strings.Contains(err.Error(), "HTTP response to HTTPS client"):
-		return "TLS: the receiver does not speak TLS on this port"
-	}
-	return "TLS: the handshake failed"
 }
 
 func clip(s string, limit int) string {

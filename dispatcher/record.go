@@ -35,10 +35,10 @@ WITH r AS MATERIALIZED (
         @lanes::smallint[], @outcomes::text[], @statuses::smallint[], @kept::boolean[], @made::boolean[],
         @attempt_ids::bigint[], @endpoints::bigint[], @signed::bigint[], @versions::integer[], @dns::integer[],
         @connect::integer[], @tls::integer[], @first::integer[], @total::integer[], @addresses::text[], @signatures::text[],
-        @errors::text[], @headers::bytea[], @bodies::bytea[], @truncated::boolean[])
+        @errors::text[], @details::text[], @headers::bytea[], @bodies::bytea[], @truncated::boolean[])
       AS r(shard, id, owner, claim, final, reason, next_at, attempts, failures, rescues, lane, outcome, status, kept, made,
         attempt_id, endpoint_id, signed_at, version, dns, connect, tls, first_byte, total, address, signature, error,
-        headers, body, truncated)
+        detail, headers, body, truncated)
 ), gone AS (
     DELETE FROM deliveries d USING r
      WHERE d.shard = r.shard AND d.id = r.id AND d.lease_owner = r.owner AND d.attempts = r.claim
@@ -64,11 +64,11 @@ WITH r AS MATERIALIZED (
 ), history AS (
     INSERT INTO attempts (shard, id, delivery_id, endpoint_id, webhook_timestamp, endpoint_version, attempt, status,
         outcome, dns_us, connect_us, tls_us, first_byte_us, total_us, address, user_agent, signature, error,
-        response_headers, response_body, response_truncated)
+        error_detail, response_headers, response_body, response_truncated)
     SELECT r.shard, r.attempt_id, r.id, r.endpoint_id, r.signed_at, r.version, r.claim, nullif(r.status, 0),
            r.outcome::outcome, nullif(r.dns, 0), nullif(r.connect, 0), nullif(r.tls, 0), nullif(r.first_byte, 0),
            nullif(r.total, 0), nullif(r.address, ''), CASE WHEN r.made THEN @agent::smallint END, nullif(r.signature, ''),
-           nullif(r.error, ''), r.headers, r.body, r.truncated
+           nullif(r.error, ''), nullif(r.detail, ''), r.headers, r.body, r.truncated
       FROM r
      WHERE r.kept AND (r.made OR (r.shard, r.id) IN (SELECT g.shard, g.id FROM gone g)
         OR (r.shard, r.id) IN (SELECT w.shard, w.id FROM waiting w))` + "%s" + `

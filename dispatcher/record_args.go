@@ -23,7 +23,8 @@ type columns struct {
 	attemptIDs, endpoints, signed       []int64
 	versions                            []int32
 	dns, connect, tls, firstByte, total []int32
-	addresses, signatures, errors       []string
+	addresses, signatures               []string
+	errors, details                     []string
 	headers, bodies                     [][]byte
 	truncated                           []bool
 }
@@ -48,7 +49,7 @@ func recordArgs(results []result, agent int16, now time.Time) pgx.StrictNamedArg
 		"lanes": c.lanes, "outcomes": c.outcomes, "statuses": c.statuses, "kept": c.kept, "made": c.made,
 		"attempt_ids": c.attemptIDs, "endpoints": c.endpoints, "signed": c.signed, "versions": c.versions, "dns": c.dns,
 		"connect": c.connect, "tls": c.tls, "first": c.firstByte, "total": c.total, "addresses": c.addresses,
-		"signatures": c.signatures, "errors": c.errors, "headers": c.headers, "bodies": c.bodies, "truncated": c.truncated,
+		"signatures": c.signatures, "errors": c.errors, "details": c.details, "headers": c.headers, "bodies": c.bodies, "truncated": c.truncated,
 	}
 }
 
@@ -77,9 +78,9 @@ func (c *columns) addState(r *result) {
 
 // addAttempt adds what is kept of an attempt; of none, nothing but its place in the columns.
 func (c *columns) addAttempt(r *result) {
-	outcome, explanation := "", ""
+	outcome, explanation, detail := "", "", ""
 	if !r.noAttempt {
-		outcome, explanation = r.outcome.String(), explain(r.outcome, r.answer)
+		outcome, explanation, detail = r.outcome.String(), explain(r.outcome, r.answer), r.detail()
 	}
 	c.outcomes = append(c.outcomes, outcome)
 	c.statuses = append(c.statuses, int16(min(r.answer.status, math.MaxInt16))) //nolint:gosec // bounded just here
@@ -98,6 +99,7 @@ func (c *columns) addAttempt(r *result) {
 	c.addresses = append(c.addresses, text(r.answer.address))
 	c.signatures = append(c.signatures, text(r.signature))
 	c.errors = append(c.errors, text(explanation))
+	c.details = append(c.details, text(detail))
 	c.headers = append(c.headers, fieldLines(r.answer))
 	c.bodies = append(c.bodies, r.answer.body)
 	c.truncated = append(c.truncated, r.answer.truncated)

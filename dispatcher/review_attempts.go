@@ -25,9 +25,10 @@ type Attempt struct {
 	RequestHeaders  []signer.Header // the endpoint's own ones without their values
 	Status          *int
 	Outcome         Outcome
-	Error           string // in plain words; "" for a success
+	Error           string // in plain words, for everybody; "" for a success
+	ErrorDetail     string // in the programs' words, with addresses: not for tenants; "" if there was an answer
 	Timings         Timings
-	Address         string // dialled; "" when it did not come to that
+	Address         string // dialled: not for tenants; "" when it did not come to that
 	ResponseHeaders []signer.Header
 	ResponseBody    []byte // the beginning of it
 	Truncated       bool   // there was more of the body
@@ -47,7 +48,8 @@ type attemptRow struct {
 	Status                                        *int
 	Outcome                                       string
 	DNSUs, ConnectUs, TLSUs, FirstByteUs, TotalUs *int64
-	Address, UserAgent, Signature, Error          *string
+	Address, UserAgent, Signature                 *string
+	Error, ErrorDetail                            *string
 	ResponseHeaders, ResponseBody                 []byte
 	ResponseTruncated                             bool
 
@@ -63,7 +65,8 @@ type attemptRow struct {
 const attemptsSQL = `
 SELECT a.id, a.webhook_timestamp, a.attempt, a.status, a.outcome::text, a.dns_us, a.connect_us, a.tls_us,
     a.first_byte_us, a.total_us, a.address,
-    (SELECT u.name FROM user_agents u WHERE u.id = a.user_agent) AS user_agent, a.signature, a.error, a.response_headers, a.response_body,
+    (SELECT u.name FROM user_agents u WHERE u.id = a.user_agent) AS user_agent, a.signature, a.error, a.error_detail,
+    a.response_headers, a.response_body,
     a.response_truncated, v.url, v.header_names, v.scheme, v.signature_header
 FROM attempts a LEFT JOIN LATERAL (
     SELECT * FROM endpoint_versions v
@@ -148,7 +151,7 @@ func (r attemptRow) attempt(dlv id.ID, event eventFacts) (Attempt, error) {
 	a := Attempt{
 		ID: id.ID{Shard: dlv.Shard, N: r.ID}, Delivery: dlv, Number: r.Attempt, StartedAt: id.TimeOf(r.ID),
 		URL: value(r.URL), RequestHeaders: r.requestHeaders(dlv, event), Status: r.Status, Outcome: outcome,
-		Error: value(r.Error), Address: value(r.Address), ResponseHeaders: parseFieldLines(r.ResponseHeaders),
+		Error: value(r.Error), ErrorDetail: value(r.ErrorDetail), Address: value(r.Address), ResponseHeaders: parseFieldLines(r.ResponseHeaders),
 		ResponseBody: r.ResponseBody, Truncated: r.ResponseTruncated,
 		Timings: Timings{
 			DNS: fromMicros(r.DNSUs), Connect: fromMicros(r.ConnectUs), TLS: fromMicros(r.TLSUs),

@@ -10,12 +10,15 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/postrider/postrider/internal/clienttls"
 	"github.com/postrider/postrider/signer"
+	"github.com/postrider/postrider/subscriptions"
 )
 
-// Doer posts a request, once, without following redirects. It is internal/egress, which only cmd knows.
+// Doer posts a request, once, without following redirects, with the TLS of the endpoint that it is for; nil: with everybody's.
+// It is internal/egress, which only cmd knows.
 type Doer interface {
-	Do(*http.Request) (*http.Response, error)
+	DoAs(*http.Request, *clienttls.Identity) (*http.Response, error)
 }
 
 // answer is what came back of one attempt, or what kept it from coming.
@@ -28,6 +31,9 @@ type answer struct {
 	address   string
 	timings   timings
 	timeout   time.Duration // what the attempt was given, for the explanation
+	// For the explanation of what TLS has to say; endedAt is this process's clock, by which certificates were judged.
+	identity *clienttls.Identity
+	endedAt  time.Time // zero if there is a status
 }
 
 // timings are the stages of an attempt, each from its own start but firstByte and total, which count from the attempt's.
@@ -36,22 +42,24 @@ type timings struct {
 	dns, connect, tls, firstByte, total time.Duration
 }
 
-// send posts a body once and brings back what happened, within timeout from beginning to end. The status decides once
+// send posts a body once to the target and brings back what happened, within its timeout from beginning to end. The status decides once
 // the headers are whole: a body that is too long, cut off or slow is kept as far as it came and changes nothing.
-func (d *Dispatcher) send(ctx context.Context, url string, headers []signer.Header, body []byte, timeout time.Duration) answer {
+func (d *Dispatcher) send(ctx context.Context, to *subscriptions.Target, headers []signer.Header, body []byte) answer {
+	timeout := d.timeout(to)
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	var w stopwatch
 	w.start = time.Now()
-	a := answer{timeout: timeout}
-	req, err := newRequest(httptrace.WithClientTrace(ctx, w.trace()), url, headers, body)
+	a := answer{timeout: timeout, identity: to.TLS}
+	req, err := newRequest(httptrace.WithClientTrace(ctx, w.trace()), to.URL, headers, body)
 	if err != nil {
 		a.err = err
 		return a
 	}
-	resp, err := d.deps.Doer.Do(req)
+	resp, err := d.deps.Doer.DoAs(req, to.TLS)
 	if err != nil {
 		a.err = errors.Join(err, ctx.Err()) // a broken connection is a time-out if the time was up
+		a.endedAt = time.Now()
 	} else {
 		a.status, a.header = resp.StatusCode, resp.Header
 		a.body, a.truncated = readExcerpt(resp, d.cfg.ResponseBodyLimit)

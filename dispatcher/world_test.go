@@ -15,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
 
+	"github.com/postrider/postrider/internal/clienttls"
 	"github.com/postrider/postrider/internal/id"
 	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/internal/pgtest"
@@ -41,7 +42,7 @@ type world struct {
 
 type doer func(*http.Request) (*http.Response, error)
 
-func (d doer) Do(r *http.Request) (*http.Response, error) { return d(r) }
+func (d doer) DoAs(r *http.Request, _ *clienttls.Identity) (*http.Response, error) { return d(r) }
 
 type noMetrics struct{}
 

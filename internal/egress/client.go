@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/postrider/postrider/internal/clienttls"
 	"github.com/postrider/postrider/internal/fault"
 )
 
@@ -32,7 +33,7 @@ type Config struct {
 	MaxHeaderBytes int64
 	// Resolver asks the DNS, a burst for one name once: an answer is used for its TTL, and for 10 s at most. nil is net.DefaultResolver.
 	Resolver *net.Resolver
-	// TLS holds roots and client certificates. It is copied; verification and TLS 1.2 at least are set on the copy whatever it says.
+	// TLS holds roots, also those for an https proxy. It is copied; verification and TLS 1.2 at least are set on the copy whatever it says.
 	TLS *tls.Config
 }
 
@@ -41,7 +42,8 @@ type Config struct {
 type Client struct {
 	policy    Policy
 	dialer    *dialer
-	transport *http.Transport
+	transport *http.Transport // of all endpoints without TLS of their own
+	own       *owned
 }
 
 // New makes a Client.
@@ -57,6 +59,7 @@ func New(cfg Config) *Client {
 	c.dialer.names = newNames(cfg.Resolver, cfg.ConnectTimeout)
 	c.transport = newTransport(cfg)
 	c.transport.DialContext = c.dialer.dial
+	c.own = &owned{config: cfg, dial: c.dialer.dial, now: time.Now, by: map[clienttls.Fingerprint]*ownTransport{}}
 	return c
 }
 
@@ -103,7 +106,10 @@ func clientTLS(base *tls.Config) *tls.Config {
 }
 
 // CloseIdleConnections closes the connections no request is using.
-func (c *Client) CloseIdleConnections() { c.transport.CloseIdleConnections() }
+func (c *Client) CloseIdleConnections() {
+	c.transport.CloseIdleConnections()
+	c.own.closeAll()
+}
 
 // Do sends req and gives the answer once its headers are whole; what they say is not looked at. The caller reads and closes
 // the body. The context must have a deadline, which also bounds the body. req's body must be of known length
@@ -114,8 +120,11 @@ func (c *Client) CloseIdleConnections() { c.transport.CloseIdleConnections() }
 //
 // A refusal by Policy is fault.Blocked, whether the URL shows it or the dial. A request that cannot be sent as it must is
 // fault.Internal. Every other error is Go's own (*net.DNSError, *net.OpError, io.EOF, …, or the context's), one of a TLS handshake
-// inside a *HandshakeError. None holds the URL's query or userinfo, nor the address of our name server.
-func (c *Client) Do(req *http.Request) (*http.Response, error) {
+// inside a *HandshakeError. None holds the URL's query or userinfo, nor the address of our name server or one that was refused;
+// where there is one of these, the error is a *DetailedError, which has it beside its text.
+func (c *Client) Do(req *http.Request) (*http.Response, error) { return c.do(c.transport, req) }
+
+func (c *Client) do(through *http.Transport, req *http.Request) (*http.Response, error) {
 	var out http.Request // the copy of req that the transport may have
 	if err := c.admit(&out, req); err != nil {
 		if req.Body != nil {
@@ -124,7 +133,7 @@ func (c *Client) Do(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	for redials := 0; ; redials++ {
-		resp, stale, err := c.try(&out)
+		resp, stale, err := try(through, &out)
 		if err == nil {
 			return settle(resp), nil
 		}
@@ -153,9 +162,9 @@ func (c *Client) admit(out, req *http.Request) error {
 
 // try is one passage through the transport. RoundTrip and not http.Client: that one follows redirects, fails on a Location it
 // cannot parse even when told not to, makes userinfo a header, and prints the URL in its errors.
-func (c *Client) try(out *http.Request) (resp *http.Response, stale bool, err error) {
+func try(through *http.Transport, out *http.Request) (resp *http.Response, stale bool, err error) {
 	f := newFlight(out)
-	resp, err = c.transport.RoundTrip(&f.request)
+	resp, err = through.RoundTrip(&f.request)
 	if err == nil {
 		// The answer's body still needs the context. It ends with the caller's, which has a deadline.
 		return resp, false, nil

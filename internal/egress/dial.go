@@ -25,16 +25,16 @@ type dialer struct {
 
 // dial checks each address on its socket, after DNS and before connect: the one place that sees where a connection really
 // goes, and so also where an answer of the DNS that was kept for a while is judged anew. The addresses of a name are tried in
-// turn; when none answers and one of them was refused, the result is that refusal, a bare *fault.Error without the address in
-// its text. A connection to the operator's own proxy is not checked: proxies live inside.
+// turn; when none answers and one of them was refused, the result is that refusal, a *fault.Error without the address in its
+// text. A connection to the operator's own proxy is not checked: proxies live inside.
 func (d *dialer) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	var refused atomic.Pointer[error] // two families are dialled at once
+	var refused atomic.Pointer[DetailedError] // two families are dialled at once
 	var nd net.Dialer
 	if !d.proxied {
 		nd.ControlContext = func(_ context.Context, network, address string, _ syscall.RawConn) error {
 			err := d.policy.checkSocket(network, address)
 			if err != nil {
-				refused.Store(&err)
+				refused.Store(refusal(address, err))
 			}
 			return err
 		}
@@ -44,7 +44,7 @@ func (d *dialer) dial(ctx context.Context, network, address string) (net.Conn, e
 	c, err := d.dialName(ctx, &nd, network, address)
 	if err != nil {
 		if p := refused.Load(); p != nil {
-			return nil, *p
+			return nil, p
 		}
 		return nil, withoutServer(err)
 	}
@@ -72,18 +72,38 @@ func (d *dialer) dialName(ctx context.Context, nd *net.Dialer, network, address 
 // types stay *net.OpError and *net.DNSError; they are copies, since lookups share their errors.
 func withoutServer(err error) error {
 	var dns *net.DNSError
-	if !errors.As(err, &dns) {
+	if !errors.As(err, &dns) || dns.Server == "" {
 		return err
 	}
 	bare := *dns
 	bare.Server = ""
 	var op *net.OpError
 	if !errors.As(err, &op) {
-		return &bare
+		return &DetailedError{&bare, err.Error()}
 	}
 	dial := *op
 	dial.Err = &bare
-	return &dial
+	return &DetailedError{&dial, err.Error()}
+}
+
+// DetailedError is an error whose text is fit for everybody, with what is not beside it: an address on the inside, or that of
+// our name server. A package that must not import this one finds it by its method.
+type DetailedError struct {
+	Err    error
+	detail string
+}
+
+func (e *DetailedError) Error() string { return e.Err.Error() }
+
+// Unwrap gives the error as it is without.
+func (e *DetailedError) Unwrap() error { return e.Err }
+
+// Detail says all there is to say, to whoever runs Postrider.
+func (e *DetailedError) Detail() string { return e.detail }
+
+// refusal is a refused address, which is a host and a port.
+func refusal(address string, err error) *DetailedError {
+	return &DetailedError{err, "dial " + address + ": " + err.Error()}
 }
 
 // checkSocket judges what net.Dialer is about to connect to, given in the form of net.Dialer.Control.
@@ -118,7 +138,7 @@ func (d *dialer) checkName(ctx context.Context, u *url.URL) error {
 	for _, a := range addrs {
 		addr, _ := netip.AddrFromSlice(a.IP) // what is none is refused
 		if err := d.policy.CheckAddr(addr, port); err != nil {
-			return err
+			return refusal(netip.AddrPortFrom(addr, port).String(), err)
 		}
 	}
 	return nil

@@ -31,19 +31,7 @@ func fakeProxy(t *testing.T, backend, refusal string) (w *wire, lines func() []s
 		case refusal != "":
 			x.say(refusal)
 		case req.Method == http.MethodConnect:
-			far, err := net.Dial("tcp4", backend)
-			if err != nil {
-				return
-			}
-			x.say("HTTP/1.1 200 Connected\r\n\r\n")
-			var wg sync.WaitGroup
-			wg.Go(func() {
-				_, _ = io.Copy(far, x.br)
-				_ = far.Close()
-			})
-			_, _ = io.Copy(x, far)
-			_ = x.Close()
-			wg.Wait()
+			carry(x, backend)
 		default:
 			_, _ = io.Copy(io.Discard, req.Body)
 			x.say(okAnswer)
@@ -53,6 +41,32 @@ func fakeProxy(t *testing.T, backend, refusal string) (w *wire, lines func() []s
 		mu.Lock()
 		defer mu.Unlock()
 		return append([]string(nil), seen...)
+	}
+}
+
+// carry does what was asked of a proxy by CONNECT.
+func carry(x *exchange, backend string) {
+	far, err := net.Dial("tcp4", backend)
+	if err != nil {
+		return
+	}
+	x.say("HTTP/1.1 200 Connected\r\n\r\n")
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		_, _ = io.Copy(far, x.br)
+		_ = far.Close()
+	})
+	_, _ = io.Copy(x, far)
+	_ = x.Close()
+	wg.Wait()
+}
+
+// carrying is a proxy that does nothing else.
+func carrying(backend string) func(*exchange) {
+	return func(x *exchange) {
+		if req, err := http.ReadRequest(x.br); err == nil && req.Method == http.MethodConnect {
+			carry(x, backend)
+		}
 	}
 }
 
