@@ -141,6 +141,7 @@ func (w *wiring) addAPI(ctx context.Context, open func(context.Context) (net.Lis
 		Subscriptions: w.store, Intake: w.intake, Deliveries: w.desk, Alerts: w.alerts, Keys: w.keys, Wake: w.wake,
 		Audit: audit.NewLog(w.db.pool), Door: w.door(), TrustedProxies: w.cfg.HTTP.TrustedProxies,
 		Ping: w.db.pool.Ping, Logger: w.log, MaxPayload: w.cfg.Events.MaxPayload, Version: buildVersion(),
+		AddressClass: egress.Class,
 	}
 	if w.cfg.Metrics.Addr == "" {
 		deps.Metrics = w.registry

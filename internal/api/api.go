@@ -42,6 +42,8 @@ type Deps struct {
 	// TrustedProxies are the peers whose X-Forwarded-For is believed. None: a client is who connects.
 	TrustedProxies []netip.Prefix
 
+	AddressClass func(netip.Addr) string // what a tenant may know of an address that was dialled; nil: nothing
+
 	Bodies     BodyPace // how fast a request's body has to come
 	MaxPayload int64    // bytes, as events.max_payload
 	Version    string   // of Postrider, for the documentation
@@ -64,6 +66,9 @@ func New(d Deps) http.Handler {
 	}
 	if d.Door == nil {
 		d.Door = auth.NewDoor(d.Keys, auth.DoorOptions{})
+	}
+	if d.AddressClass == nil {
+		d.AddressClass = func(netip.Addr) string { return "unknown" }
 	}
 	s := newServer(d)
 	s.register()

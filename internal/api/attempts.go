@@ -25,12 +25,13 @@ type attemptView struct {
 	Status                *int              `json:"status" doc:"null: no answer, or none that could be read."`
 	Outcome               string            `json:"outcome"`
 	Error                 *string           `json:"error" doc:"What went wrong, in plain words."`
+	ErrorDetail           *string           `json:"error_detail" doc:"The full technical error if there was no answer. null for a key that is bound to a tenant."`
 	ResponseHeaders       map[string]string `json:"response_headers" doc:"One that came several times has its values joined with a comma."`
 	ResponseBody          string            `json:"response_body" doc:"The beginning of the answer's body."`
 	ResponseBodyEncoding  string            `json:"response_body_encoding" enum:"utf-8,base64" doc:"How response_body stands here: as it is, or in base64 if it is no UTF-8 text."`
 	ResponseBodyTruncated bool              `json:"response_body_truncated" doc:"There was more of it."`
 	Timings               timingsView       `json:"timings"`
-	Address               *string           `json:"address" doc:"The address dialled. A key that is bound to a tenant sees only whether it is public or internal."`
+	Address               *string           `json:"address" doc:"The address dialled. A key that is bound to a tenant sees only its class: public, private, loopback, …"`
 }
 
 // timingsView is in milliseconds; null: that stage did not happen (a connection that was kept has no first three).
@@ -42,21 +43,29 @@ type timingsView struct {
 	Total     *float64 `json:"total_ms" nullable:"true" doc:"From the attempt's start."`
 }
 
-func viewAttempt(a dispatcher.Attempt, insider bool) attemptView {
+// outsider hides what a tenant may not know: how the network around Postrider is laid out. What is left of an address is its
+// class.
+func (v attemptView) outsider(class func(netip.Addr) string) attemptView {
+	v.ErrorDetail = nil
+	if v.Address != nil {
+		address := addressClass(*v.Address, class)
+		v.Address = &address
+	}
+	return v
+}
+
+func viewAttempt(a dispatcher.Attempt) attemptView {
 	v := attemptView{
 		ID: id.Attempt.Format(a.ID), DeliveryID: id.Delivery.Format(a.Delivery), Attempt: a.Number,
 		StartedAt: stamp(a.StartedAt), Method: "POST", URL: hideQuery(a.URL), RequestHeaders: showHeaders(a.RequestHeaders),
 		Status: a.Status, Outcome: a.Outcome.String(), Error: unlessEmpty(a.Error),
+		ErrorDetail:     unlessEmpty(a.ErrorDetail),
 		ResponseHeaders: showHeaders(a.ResponseHeaders), ResponseBodyTruncated: a.Truncated,
 		Timings: timingsView{
 			DNS: milliseconds(a.Timings.DNS), Connect: milliseconds(a.Timings.Connect), TLS: milliseconds(a.Timings.TLS),
 			FirstByte: milliseconds(a.Timings.FirstByte), Total: milliseconds(a.Timings.Total),
 		},
 		Address: unlessEmpty(a.Address),
-	}
-	if !insider && a.Address != "" {
-		class := addressClass(a.Address)
-		v.Address = &class
 	}
 	v.ResponseBody, v.ResponseBodyEncoding = showBody(a.ResponseBody, a.Truncated)
 	return v
@@ -107,18 +116,13 @@ func showBody(body []byte, truncated bool) (text, encoding string) {
 	return base64.StdEncoding.EncodeToString(body), "base64"
 }
 
-// addressClass is what a tenant may know of the address that its endpoint's name led to. The address itself would tell
-// how the network around Postrider is laid out.
-func addressClass(address string) string {
-	host := address
-	if at, err := netip.ParseAddrPort(address); err == nil {
-		host = at.Addr().String()
+// addressClass is the class of a host and a port.
+func addressClass(address string, class func(netip.Addr) string) string {
+	at, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return "unknown"
 	}
-	ip, err := netip.ParseAddr(strings.Trim(host, "[]"))
-	if ip = ip.Unmap(); err == nil && ip.IsGlobalUnicast() && !ip.IsPrivate() {
-		return "public"
-	}
-	return "internal"
+	return class(at.Addr())
 }
 
 // showHeaders gives headers by name. Several of one name are joined as RFC 9110 §5.3 says.
@@ -155,6 +159,9 @@ func (s *server) listAttempts(ctx context.Context, in *listAttemptsIn) (*pageOut
 	return readPage(id.Attempt, in.PageIn, func(limit int, before id.ID) ([]dispatcher.Attempt, error) {
 		return s.d.Deliveries.Attempts(ctx, d.ID, limit, before)
 	}, func(a dispatcher.Attempt) attemptView {
-		return viewAttempt(a, insider)
+		if insider {
+			return viewAttempt(a)
+		}
+		return viewAttempt(a).outsider(s.d.AddressClass)
 	}, func(a dispatcher.Attempt) id.ID { return a.ID })
 }

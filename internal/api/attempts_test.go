@@ -72,7 +72,7 @@ func TestAttempts(t *testing.T) {
 	}
 	// A tenant does not learn how the network around us is laid out.
 	own := s.must(200, request{method: "GET", path: path, key: s.keys["own deliveries:read"]}).list("data")
-	if len(own) == 0 || own[0].text("address") != "internal" {
+	if len(own) == 0 || own[0].text("address") != "private" {
 		t.Errorf("a tenant sees %v", own)
 	}
 	page := s.must(200, request{method: "GET", path: path + "?limit=2"})

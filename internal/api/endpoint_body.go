@@ -22,6 +22,7 @@ type newEndpoint struct {
 	Ordering      string            `json:"ordering,omitempty" nullable:"true" doc:"none (the default), or group: what has the same group_key goes one at a time, in the order it was accepted."`
 	Timeout       *string           `json:"timeout,omitempty" nullable:"true" example:"15s"`
 	RetrySchedule []string          `json:"retry_schedule,omitempty" nullable:"true" example:"[\"1m\",\"5m\",\"30m\"]"`
+	TLS           *newTLS           `json:"tls,omitempty" doc:"Authorities and a client certificate of its own."`
 	Metadata      metadata          `json:"metadata,omitempty" nullable:"true"`
 	Disabled      bool              `json:"disabled,omitempty" nullable:"true" doc:"It begins disabled: its deliveries are made and held."`
 	LaterFields
@@ -39,10 +40,9 @@ type newSignature struct {
 
 // LaterFields are those of CONTRACT §3 that this version knows only by their defaults.
 type LaterFields struct {
-	Filter *string    `json:"filter,omitempty" nullable:"true" doc:"Not available in this version."`
-	TLS    *clientTLS `json:"tls,omitempty" doc:"Not available in this version."`
-	Format *string    `json:"format,omitempty" nullable:"true" doc:"Only raw in this version."`
-	Kind   *string    `json:"kind,omitempty" nullable:"true" doc:"Only push in this version."`
+	Filter *string `json:"filter,omitempty" nullable:"true" doc:"Not available in this version."`
+	Format *string `json:"format,omitempty" nullable:"true" doc:"Only raw in this version."`
+	Kind   *string `json:"kind,omitempty" nullable:"true" doc:"Only push in this version."`
 }
 
 type rateLimit struct {
@@ -58,12 +58,6 @@ func readRateLimit(faults *fault.Fields) func(rateLimit) (subscriptions.RateLimi
 	}
 }
 
-type clientTLS struct {
-	CA          *string `json:"ca,omitempty" nullable:"true"`
-	Certificate *string `json:"certificate,omitempty" nullable:"true"`
-	Key         *string `json:"key,omitempty" nullable:"true"`
-}
-
 func (l LaterFields) check(faults *fault.Fields) {
 	only := func(at string, given *string, value string) {
 		if given != nil && *given != value {
@@ -73,9 +67,6 @@ func (l LaterFields) check(faults *fault.Fields) {
 	only("/filter", l.Filter, "")
 	only("/format", l.Format, "raw")
 	only("/kind", l.Kind, "push")
-	if l.TLS != nil {
-		faults.Addf("/tls", "is not available in this version")
-	}
 }
 
 func (b newEndpoint) read() (subscriptions.NewEndpoint, error) {
@@ -96,6 +87,7 @@ func (b newEndpoint) read() (subscriptions.NewEndpoint, error) {
 		}
 	}
 	n.RetrySchedule, _ = readSchedule(&faults)(b.RetrySchedule)
+	n.TLS = b.TLS.read()
 	if sig := b.Signature; sig != nil {
 		n.Scheme = signer.Scheme(sig.Scheme)
 		if sig.Header != nil {
@@ -154,6 +146,7 @@ type endpointPatch struct {
 	Ordering      optional[string]            `json:"ordering,omitempty" nullable:"true" doc:"none or group; holds for events accepted from then on."`
 	Timeout       optional[string]            `json:"timeout,omitempty" nullable:"true" example:"15s"`
 	RetrySchedule optional[[]string]          `json:"retry_schedule,omitempty" nullable:"true" doc:"Replaced as a whole."`
+	TLS           optional[tlsPatch]          `json:"tls,omitempty" doc:"What it does not name stays; null takes it all away."`
 	Metadata      optional[metadata]          `json:"metadata,omitempty" nullable:"true" doc:"Replaced as a whole."`
 	Status        optional[string]            `json:"status,omitempty" doc:"enabled revives the endpoint and goes on with what is held; or disabled."`
 	LaterFields
@@ -183,6 +176,7 @@ func (b endpointPatch) read() (subscriptions.EndpointPatch, error) {
 			return parseSpan(&faults, "/timeout", text)
 		}),
 		RetrySchedule: convert(b.RetrySchedule, readSchedule(&faults)),
+		TLS:           convert(b.TLS, readTLSPatch),
 		Metadata:      convert(b.Metadata, plainMetadata),
 	}
 	if sig := b.Signature; sig != nil {

@@ -25,6 +25,7 @@ type endpointView struct {
 	Ordering            string            `json:"ordering" enum:"none,group"`
 	Timeout             *string           `json:"timeout" example:"15s" doc:"null: the default."`
 	RetrySchedule       []string          `json:"retry_schedule" nullable:"true" example:"[\"1m\",\"5m\"]" doc:"null: the default."`
+	TLS                 *tlsView          `json:"tls" doc:"Its own authorities and client certificate; null: none."`
 	Format              string            `json:"format" enum:"raw"`
 	Kind                string            `json:"kind" enum:"push,pull"`
 	Metadata            metadata          `json:"metadata"`
@@ -60,7 +61,7 @@ func viewEndpoint(e subscriptions.Endpoint) endpointView {
 		Description: e.Description, EventTypes: append([]string{}, e.EventTypes...), Headers: viewHeaders(e.Headers),
 		Signature: viewSignature(e), MaxInFlight: e.MaxInFlight, Timeout: formatSpan(e.Timeout),
 		RetrySchedule: formatSpans(e.RetrySchedule), RateLimit: viewRateLimit(e.RateLimit),
-		Ordering: string(e.Ordering), Format: "raw", Kind: "push", Metadata: shown(e.Metadata),
+		Ordering: string(e.Ordering), TLS: viewTLS(e.TLS), Format: "raw", Kind: "push", Metadata: shown(e.Metadata),
 		Status: string(e.Status), StatusReason: e.StatusReason, StatusChangedAt: stamp(e.StatusChangedAt),
 		ConsecutiveFailures: e.ConsecutiveFailures, FailingSince: stampOf(e.FailingSince), LastError: e.LastError,
 		Breaker: breakerView{

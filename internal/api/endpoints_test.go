@@ -97,7 +97,7 @@ func TestEndpointRefusals(t *testing.T) {
 		`{"url":"https://a.example/","rate_limit":"100/1s"}`:                                        "/rate_limit",
 		`{"url":"https://a.example/","ordering":"fifo"}`:                                            "/ordering",
 		`{"url":"https://a.example/","ordering":true}`:                                              "/ordering",
-		`{"url":"https://a.example/","tls":{"ca":"x"}}`:                                             "/tls",
+		`{"url":"https://a.example/","tls":{"ca":"x"}}`:                                             "/tls/ca",
 		`{"url":"https://a.example/","format":"cloudevents"}`:                                       "/format",
 		`{"url":"https://a.example/","kind":"pull"}`:                                                "/kind",
 	} {

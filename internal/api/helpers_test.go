@@ -23,6 +23,7 @@ import (
 	"github.com/postrider/postrider/internal/api"
 	"github.com/postrider/postrider/internal/audit"
 	"github.com/postrider/postrider/internal/auth"
+	"github.com/postrider/postrider/internal/egress"
 	"github.com/postrider/postrider/internal/id"
 	"github.com/postrider/postrider/internal/intake"
 	"github.com/postrider/postrider/internal/pg"
@@ -83,7 +84,7 @@ func newWorld(t *testing.T, more ...func(*api.Deps)) *world {
 		Deliveries: dispatcher.NewDesk(dispatcher.DeskDeps{DB: w.db, IDs: w.ids, Now: w.clock.Now, Wake: wake}),
 		Alerts:     alert.NewDesk(w.db, w.ids.Next, w.clock.Now),
 		Keys:       w.keys, Audit: audit.NewLog(w.db), Door: auth.NewDoor(w.keys, auth.DoorOptions{Burst: 1 << 30}), Ping: w.db.Ping, Metrics: registry, Logger: zerolog.New(w.log),
-		MaxPayload: maxPayload, Version: "test",
+		AddressClass: egress.Class, MaxPayload: maxPayload, Version: "test",
 	}
 	for _, change := range more {
 		change(&deps)

@@ -75,6 +75,14 @@ func (p *Policy) CheckAddr(addr netip.Addr, port uint16) error {
 	return nil
 }
 
+// Class names the kind of an address, "public" if it is nothing in particular.
+func Class(addr netip.Addr) string {
+	if class := new(Policy).refusal(addr); class != "" {
+		return class
+	}
+	return "public"
+}
+
 // refusal gives the class for which addr is refused, or "".
 func (p *Policy) refusal(addr netip.Addr) string {
 	if !addr.IsValid() {

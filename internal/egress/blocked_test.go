@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -12,6 +13,7 @@ import (
 
 	"golang.org/x/net/dns/dnsmessage"
 
+	"github.com/postrider/postrider/internal/egresstest"
 	"github.com/postrider/postrider/internal/fault"
 )
 
@@ -59,7 +61,7 @@ func TestDialRefusesEverySpellingOfTheInside(t *testing.T) {
 		Policy:   Policy{AllowHTTP: true},
 		Resolver: newResolver(t, fixed(map[string]string{"localhost": "127.0.0.1 ::1"})),
 	})
-	for _, raw := range insideSpellings(bird.port) {
+	for _, raw := range egresstest.Inside(bird.port) {
 		err := mustFail(t, c, newPost(t, hang, raw, []byte("{}")))
 		if !fault.Is(err, fault.Blocked) {
 			t.Errorf("%s: %v, want blocked", raw, err)
@@ -178,5 +180,50 @@ func TestMixedName(t *testing.T) {
 		if err := mustFail(t, c, newPost(t, hang, "http://"+host+":"+port+"/", nil)); !fault.Is(err, fault.Blocked) || strings.Contains(err.Error(), "127") {
 			t.Errorf("%s, closed: %v", host, err)
 		}
+	}
+}
+
+// TestAliases: it makes no difference through how many names an address is found, nor whether a proxy is to dial it.
+func TestAliases(t *testing.T) {
+	t.Parallel()
+	bird := newCanary(t, "0")
+	resolver := newResolver(t, fixed(map[string]string{
+		"inside.test": "127.0.0.1", "private.test": "10.20.30.40 fd00::7", "metadata.test": "169.254.169.254", "mapped.test": "::ffff:127.0.0.1",
+		"translated.test": "64:ff9b::7f00:1",
+	}))
+	proxy := newWire(t, answering(okAnswer))
+	direct := newTestClient(t, Config{Policy: Policy{AllowHTTP: true}, Resolver: resolver})
+	proxied := newTestClient(t, Config{Policy: Policy{AllowHTTP: true}, Resolver: resolver, ProxyURL: &url.URL{Scheme: "http", Host: proxy.addr}})
+	for name, want := range map[string]struct{ class, address string }{
+		"inside.test": {"loopback", "127.0.0.1:"}, "alias.inside.test": {"loopback", "127.0.0.1:"},
+		"alias.alias.alias.private.test": {"private", "10.20.30.40:"}, "alias.metadata.test": {"metadata", "169.254.169.254:"},
+		"alias.mapped.test": {"loopback", "127.0.0.1"}, "translated.test": {"translated", "[64:ff9b::7f00:1]:"},
+	} {
+		for _, c := range []*Client{direct, proxied} {
+			err := mustFail(t, c, newPost(t, hang, "http://"+name+":"+bird.port+"/", nil))
+			var more interface{ Detail() string }
+			if !fault.Is(err, fault.Blocked) || err.Error() != "the address is not allowed: "+want.class || !errors.As(err, &more) ||
+				!strings.Contains(more.Detail(), want.address) && want.class != "private" {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+	if n, m := bird.visits.Load(), proxy.accepted(); n != 0 || m != 0 {
+		t.Errorf("the canary had %d visits, the proxy %d", n, m)
+	}
+}
+
+// TestTheEnvironmentsProxyIsIgnored: all tests of this package run with one set (TestMain), which anybody else would take.
+func TestTheEnvironmentsProxyIsIgnored(t *testing.T) {
+	t.Parallel()
+	w := newWire(t, answering(okAnswer))
+	_, port, _ := net.SplitHostPort(w.addr)
+	c := newTestClient(t, Config{Policy: loopback(), Resolver: newResolver(t, fixed(map[string]string{"receiver.test": "127.0.0.1"}))})
+	req := newPost(t, hang, "http://receiver.test:"+port+"/", nil)
+	if proxy, err := http.ProxyFromEnvironment(req); err != nil || proxy == nil || proxy.Host != "127.0.0.1:1" {
+		t.Fatalf("the environment has %v, %v", proxy, err)
+	}
+	if status, _ := mustDo(t, c, req); status != 200 || len(w.requests()) != 1 {
+		t.Errorf("status %d, %d requests at the receiver", status, len(w.requests()))
 	}
 }

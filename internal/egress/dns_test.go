@@ -1,121 +1,15 @@
 package egress
 
 import (
-	"context"
 	"net"
-	"net/netip"
-	"strings"
-	"sync"
 	"testing"
 
-	"golang.org/x/net/dns/dnsmessage"
+	"github.com/postrider/postrider/internal/egresstest"
 )
 
-// zone answers a test's DNS questions, each for a type of record. For a name it gives the addresses, or a code, or (mute) nothing at
-// all. Records have a TTL of 0 s, but those of names below ttl5 and ttl60 one of 5 and 60 s.
-type zone func(name string) (addrs []netip.Addr, code dnsmessage.RCode, mute bool)
-
-// newResolver gives a resolver that asks nobody but answer, over UDP on the loopback.
-func newResolver(t testing.TB, answer zone) *net.Resolver {
+func newResolver(t testing.TB, answer egresstest.Zone) *net.Resolver {
 	t.Helper()
-	pc, err := net.ListenPacket("udp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		buf := make([]byte, 1500)
-		for {
-			n, from, err := pc.ReadFrom(buf)
-			if err != nil {
-				return
-			}
-			if reply := dnsReply(buf[:n], answer); reply != nil {
-				_, _ = pc.WriteTo(reply, from)
-			}
-		}
-	})
-	// The resolver outlives its caller's context by the time-out of resolv.conf, so questions that got no answer are cut short.
-	var mu sync.Mutex
-	var open []net.Conn
-	over := false
-	t.Cleanup(func() {
-		_ = pc.Close()
-		mu.Lock()
-		over = true
-		for _, c := range open {
-			_ = c.Close()
-		}
-		mu.Unlock()
-		wg.Wait()
-	})
-	return &net.Resolver{
-		PreferGo: true,
-		Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			mu.Lock()
-			defer mu.Unlock()
-			if over {
-				return nil, net.ErrClosed
-			}
-			var d net.Dialer
-			c, err := d.DialContext(ctx, "udp4", pc.LocalAddr().String())
-			if err == nil {
-				open = append(open, c)
-			}
-			return c, err
-		},
-	}
+	return egresstest.Resolver(t, answer)
 }
 
-func dnsReply(question []byte, answer zone) []byte {
-	var msg dnsmessage.Message
-	if msg.Unpack(question) != nil || len(msg.Questions) != 1 {
-		return nil
-	}
-	q := msg.Questions[0]
-	addrs, code, mute := answer(strings.TrimSuffix(q.Name.String(), "."))
-	if mute {
-		return nil
-	}
-	msg.Response, msg.Authoritative, msg.RecursionAvailable, msg.RCode = true, true, true, code
-	msg.Additionals = nil
-	head := dnsmessage.ResourceHeader{Name: q.Name, Class: q.Class, TTL: ttlOf(q.Name.String())}
-	for _, a := range addrs {
-		switch {
-		case a.Is4() && q.Type == dnsmessage.TypeA:
-			msg.Answers = append(msg.Answers, dnsmessage.Resource{Header: head, Body: &dnsmessage.AResource{A: a.As4()}})
-		case a.Is6() && q.Type == dnsmessage.TypeAAAA:
-			msg.Answers = append(msg.Answers, dnsmessage.Resource{Header: head, Body: &dnsmessage.AAAAResource{AAAA: a.As16()}})
-		}
-	}
-	reply, err := msg.Pack()
-	if err != nil {
-		return nil
-	}
-	return reply
-}
-
-func ttlOf(name string) uint32 {
-	switch {
-	case strings.HasSuffix(name, ".ttl5."):
-		return 5
-	case strings.HasSuffix(name, ".ttl60."):
-		return 60
-	}
-	return 0
-}
-
-// fixed is a zone of names that keep their addresses; any other name does not exist.
-func fixed(names map[string]string) zone {
-	return func(name string) ([]netip.Addr, dnsmessage.RCode, bool) {
-		list, ok := names[name]
-		if !ok {
-			return nil, dnsmessage.RCodeNameError, false
-		}
-		var addrs []netip.Addr
-		for a := range strings.SplitSeq(list, " ") {
-			addrs = append(addrs, netip.MustParseAddr(a))
-		}
-		return addrs, dnsmessage.RCodeSuccess, false
-	}
-}
+func fixed(names map[string]string) egresstest.Zone { return egresstest.Fixed(names) }

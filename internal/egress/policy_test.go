@@ -2,11 +2,14 @@ package egress
 
 import (
 	"fmt"
+	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/postrider/postrider/internal/egresstest"
 	"github.com/postrider/postrider/internal/fault"
 )
 
@@ -152,45 +155,33 @@ func codeOrNone(err error) fault.Code {
 	return fault.CodeOf(err)
 }
 
-// insideSpellings is FC-030: every way to write an address that no delivery may reach.
-func insideSpellings(port string) []string {
-	list := []string{
-		"http://１２７．０．０．１:PORT/", "http://127。0。0。1:PORT/", "http://[::ffff:127.0.0.1]:PORT/", "http://[::ffff:7f00:1]:PORT/",
-		"http://[::ffff:a9fe:a9fe]/", "http://0.0.0.0:PORT/", "http://[::]:PORT/", "http://2130706433:PORT/", "http://127.1:PORT/",
-		"http://0x7f.0.0.1:PORT/", "http://0177.0.0.1:PORT/", "http://localhost.:PORT/", "http://[64:ff9b::a9fe:a9fe]/",
-		"http://[2002:7f00:1::1]/", "http://[::7f00:1]:PORT/", "http://[fe81::1]/", "http://100.64.0.1/", "http://[fd00::1]/",
-		"http://224.0.0.1/",
-		// The same kind, further on.
-		"http://0:PORT/", "http://0x0:PORT/", "http://0x7f000001:PORT/", "http://017700000001:PORT/", "http://127.0.1:PORT/",
-		"http://0X7F.1:PORT/", "http://127.0.0.0x1:PORT/", "http://127.0.0.1.:PORT/", "http://①②⑦.0.0.1:PORT/", "http://[::1]:PORT/",
-		"http://[0:0:0:0:0:0:0:1]:PORT/", "http://localhost:PORT/", "http://x.localhost:PORT/", "http://169.254.169.254/",
-		"http://[fd00:ec2::254]/", "http://[64:ff9b:1::7f00:1]/", "http://[2001:0:1:2:3:4:80ff:fffe]/", "http://[2620::5efe:7f00:1]/",
-		"http://[fec0::1]/", "http://[ff02::1]/", "http://255.255.255.255/", "http://240.0.0.1/",
-	}
-	for i, u := range list {
-		list[i] = strings.ReplaceAll(u, "PORT", port)
-	}
-	return list
-}
-
 func TestCheckURLRefusesEverySpellingOfTheInside(t *testing.T) {
 	t.Parallel()
 	p := &Policy{AllowHTTP: true}
-	for _, raw := range insideSpellings("8080") {
+	for _, raw := range egresstest.Inside("8080") {
 		if err := p.CheckURL(raw); !fault.Is(err, fault.Blocked) {
 			t.Errorf("%q: %v, want blocked", raw, err)
 		}
 	}
+	for _, raw := range egresstest.Tricks("8080") {
+		if err := p.CheckURL(raw); err == nil {
+			t.Errorf("%q was accepted", raw)
+		}
+	}
 }
 
-// FuzzCheckURL holds that whatever is accepted is sendable and, where it is an address to net/http, an allowed one.
+// FuzzCheckURL holds that what is accepted is sendable, that its host is what was judged, and that it is no way to write an
+// address inside: not to Go's dialler, and not to a C resolver, which reads numbers as inet_aton does.
 func FuzzCheckURL(f *testing.F) {
-	for _, raw := range insideSpellings("8080") {
+	for _, raw := range append(egresstest.Inside("8080"), egresstest.Tricks("8080")...) {
 		f.Add(raw)
 	}
-	f.Add("https://example.com:8443/hook?token=a")
-	f.Add("https://8.8.8.8/")
-	f.Add("https://[2606:4700:4700::1111]/")
+	for _, raw := range []string{
+		"https://example.com:8443/hook?token=a", "https://8.8.8.8/", "https://[2606:4700:4700::1111]/", "https://bücher.example/",
+		"https://xn--bcher-kva.example./", "https://a_b.example:65535/%2F", "http://0x.example/", "http://1.example/", "http://１.example/",
+	} {
+		f.Add(raw)
+	}
 	p := &Policy{AllowHTTP: true}
 	f.Fuzz(func(t *testing.T, raw string) {
 		if p.CheckURL(raw) != nil {
@@ -200,6 +191,13 @@ func FuzzCheckURL(f *testing.F) {
 		if err != nil || u.Host == "" || u.User != nil || strings.ContainsAny(raw, "# \r\n\t\x00") {
 			t.Fatalf("%q was accepted", raw)
 		}
+		if again, err := url.Parse(u.String()); err != nil || again.Host != u.Host || p.CheckURL(u.String()) != nil {
+			t.Fatalf("%q is another URL once it is written anew: %v", raw, err)
+		}
+		req, err := http.NewRequest(http.MethodPost, raw, nil)
+		if err != nil || req.URL.Host != u.Host {
+			t.Fatalf("%q was accepted and no request can be made of it: %v", raw, err)
+		}
 		host, err := asciiHost(u.Hostname())
 		if err != nil {
 			t.Fatalf("%q has a host that is not dialled as it was checked: %v", raw, err)
@@ -208,6 +206,14 @@ func FuzzCheckURL(f *testing.F) {
 			if err := p.CheckAddr(addr, 443); err != nil {
 				t.Fatalf("%q was accepted: %v", raw, err)
 			}
+			return
+		}
+		name := strings.TrimSuffix(host, ".")
+		if _, ok := parseLooseV4(name); ok {
+			t.Fatalf("%q was accepted, and is an address to others", raw)
+		}
+		if name == "localhost" || strings.HasSuffix(name, ".localhost") || slices.Contains(metadataNames, name) {
+			t.Fatalf("%q was accepted", raw)
 		}
 	})
 }
