@@ -37,7 +37,7 @@ func (r *result) detail() string {
 			}
 		}
 	}
-	return clip(text, maxDetail)
+	return clip(printable(text), maxDetail) // certificates' names come as they are
 }
 
 // secrets are the values that went out with the request and are not everybody's, the longest forms first.

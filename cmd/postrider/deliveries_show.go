@@ -20,6 +20,7 @@ type attempt struct {
 	Status    *int      `json:"status"`
 	Outcome   string    `json:"outcome"`
 	Error     *string   `json:"error"`
+	Detail    *string   `json:"error_detail"` // none for a key that is bound to a tenant
 	Body      string    `json:"response_body"`
 	Encoding  string    `json:"response_body_encoding"`
 	Timings   struct {
@@ -30,6 +31,9 @@ type attempt struct {
 
 // shownAttempts is how many attempts are shown with a delivery; a schedule has 50 delays at most, more come by hand.
 const shownAttempts = 250
+
+// maxShownDetail bounds the technical error of the last attempt, in characters.
+const maxShownDetail = 400
 
 func newDeliveriesShow(w world) *cobra.Command {
 	cmd, r := remoteCommand(w, &cobra.Command{
@@ -96,6 +100,12 @@ func (w world) showDelivery(body json.RawMessage, attempts page) error {
 	}
 	w.blankLine()
 	w.attemptTable(list).print(w.stdout)
+	if newest := text(list[0].Detail); newest != "" {
+		w.blankLine()
+		t := &table{}
+		t.add("last error in full", clip(newest, maxShownDetail))
+		t.print(w.stdout)
+	}
 	return nil
 }
 

@@ -30,17 +30,18 @@ type endpoint struct {
 		PublicKey *string `json:"public_key"`
 		Secret    string  `json:"secret"`
 	} `json:"signature"`
-	MaxInFlight         *int       `json:"max_in_flight"`
-	RateLimit           *rateLimit `json:"rate_limit"`
-	Ordering            string     `json:"ordering"`
-	Timeout             *string    `json:"timeout"`
-	RetrySchedule       []string   `json:"retry_schedule"`
-	Status              string     `json:"status"`
-	StatusReason        *string    `json:"status_reason"`
-	StatusChangedAt     time.Time  `json:"status_changed_at"`
-	ConsecutiveFailures int        `json:"consecutive_failures"`
-	FailingSince        *time.Time `json:"failing_since"`
-	LastError           *string    `json:"last_error"`
+	MaxInFlight         *int         `json:"max_in_flight"`
+	RateLimit           *rateLimit   `json:"rate_limit"`
+	Ordering            string       `json:"ordering"`
+	Timeout             *string      `json:"timeout"`
+	RetrySchedule       []string     `json:"retry_schedule"`
+	TLS                 *endpointTLS `json:"tls"`
+	Status              string       `json:"status"`
+	StatusReason        *string      `json:"status_reason"`
+	StatusChangedAt     time.Time    `json:"status_changed_at"`
+	ConsecutiveFailures int          `json:"consecutive_failures"`
+	FailingSince        *time.Time   `json:"failing_since"`
+	LastError           *string      `json:"last_error"`
 	Breaker             struct {
 		State       string     `json:"state"`
 		Since       *time.Time `json:"since"`
@@ -173,6 +174,7 @@ func (w world) showEndpoint(body json.RawMessage) error {
 	t.add("ordering", e.Ordering)
 	t.add("timeout", timeout)
 	t.add("retry schedule", schedule)
+	t.add("tls", w.tlsWords(e.TLS))
 	t.add("created", w.clock(&e.CreatedAt))
 	if e.Signature.Secret != "" {
 		t.add("secret", e.Signature.Secret)

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -60,5 +62,49 @@ func TestAnEndpointIsShownWithItsPace(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestTLSFlagsAreFiles(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	ca, cert, key := file("ca", "A\n"), file("cert", "C\n"), file("key", "K\n")
+	for name, c := range map[string]struct {
+		line []string
+		body string
+	}{
+		"create":      {[]string{"create", "https://a.test", "--tls-ca", ca, "--tls-certificate", cert, "--tls-key", key}, `{"tls":{"ca":"A\n","certificate":"C\n","key":"K\n"},"url":"https://a.test"}`},
+		"another":     {[]string{"update", "ep_1", "--tls-certificate", cert, "--tls-key", key}, `{"tls":{"certificate":"C\n","key":"K\n"}}`},
+		"take away":   {[]string{"update", "ep_1", "--tls-ca=", "--tls-certificate="}, `{"tls":{"ca":null,"certificate":null}}`},
+		"nothing":     {[]string{"update", "ep_1", "--timeout", "1s"}, `{"timeout":"1s"}`},
+		"one of both": {[]string{"update", "ep_1", "--tls-ca", ca}, `{"tls":{"ca":"A\n"}}`},
+	} {
+		s := newStandIn(t, answerJSON(200, `{"id":"ep_1","status":"enabled"}`))
+		must(t, nil, s.args(append([]string{"endpoints", "--tenant", "acme"}, c.line...)...)...)
+		if got := s.asked[0]; got.body != c.body {
+			t.Errorf("%s: asked %s, want %s", name, got.body, c.body)
+		}
+	}
+}
+
+func TestAnEndpointIsShownWithItsTLS(t *testing.T) {
+	t.Parallel()
+	for tls, want := range map[string]string{
+		`null`: "the system's authorities, no client certificate",
+		`{"ca":"x","certificate":null,"certificate_subject":null,"certificate_not_after":null}`:                     "its own authorities",
+		`{"ca":null,"certificate":"x","certificate_subject":"CN=a","certificate_not_after":"2027-01-01T00:00:00Z"}`: "the system's authorities, the client certificate of CN=a until 2027-01-01T00:00:00Z",
+	} {
+		s := newStandIn(t, answerJSON(200, `{"id":"ep_1","status":"enabled","tls":`+tls+`}`))
+		out := must(t, nil, s.args("endpoints", "show", "ep_1", "--tenant", "acme")...)
+		if !strings.Contains(strings.Join(strings.Fields(out), " "), "tls "+want+" created") {
+			t.Errorf("%s is shown as\n%s", tls, out)
+		}
 	}
 }

@@ -19,12 +19,14 @@ type endpointFlags struct {
 
 	eventTypes, headers, schedule []string
 	maxInFlight                   int
+	tls                           tlsFlags
 }
 
 // endpointTexts say in --help what a flag of an endpoint's field does.
 type endpointTexts struct {
 	uid, description, eventTypes, header, scheme, signatureHeader, secretFile, maxInFlight, rateLimit, ordering, timeout,
 	schedule string
+	tls tlsTexts
 }
 
 var (
@@ -41,6 +43,7 @@ var (
 		ordering:        "none, or group: what has the same group key goes one at a time, in order (default none)",
 		timeout:         "longest `time` for an attempt, such as 15s (default: the server's)",
 		schedule:        "delays before the retries, such as 1m,5m,30m (default: the server's)",
+		tls:             tlsOfCreate,
 	}
 	textsOfUpdate = endpointTexts{
 		uid:             "another `name` of your own for it; empty: none",
@@ -55,6 +58,7 @@ var (
 		ordering:        "none, or group: what has the same group key goes one at a time, in order; empty: none",
 		timeout:         "another longest `time` for an attempt, such as 15s; empty: the server's default",
 		schedule:        "other delays before the retries, such as 1m,5m,30m; empty: the server's default",
+		tls:             tlsOfUpdate,
 	}
 )
 
@@ -72,6 +76,7 @@ func (f *endpointFlags) flags(cmd *cobra.Command, t endpointTexts) {
 	flags.StringVar(&f.ordering, "ordering", "", t.ordering)
 	flags.StringVar(&f.timeout, "timeout", "", t.timeout)
 	flags.StringSliceVar(&f.schedule, "retry-schedule", nil, t.schedule)
+	f.tls.flags(cmd, t.tls)
 	judge(cmd, "scheme", among(signer.Schemes()...))
 	judge(cmd, "rate-limit", rate)
 	judge(cmd, "ordering", among(subscriptions.OrderingNone, subscriptions.OrderingGroup))
@@ -109,6 +114,9 @@ func (f *endpointFlags) body(cmd *cobra.Command, w world, fields map[string]any)
 		}
 	}
 	if err := f.putHeaders(cmd, fields); err != nil {
+		return nil, err
+	}
+	if err := f.tls.put(cmd, w, fields); err != nil {
 		return nil, err
 	}
 	if f.secretFile != "" {

@@ -5,6 +5,9 @@
 // framed with a Content-Length, never redirected, never compressed, never through a proxy of the environment, with no
 // cookie kept, and with every part of it ended by the deadline of the request's context.
 //
+// Certificates are always verified, with TLS 1.2 at least. An endpoint with TLS of its own (DoAs) has a transport of its own, so its
+// connections and sessions serve no other; it is closed when it was not used for some minutes.
+//
 // What it keeps between requests: connections, TLS sessions, and for some seconds the answers of the DNS. An address out of
 // a kept answer is checked on its socket like any other, so a name that changes its mind gains nothing by it.
 //
