@@ -38,6 +38,8 @@ func explainTLS(a answer) string {
 		why = "the receiver does not speak TLS on this port"
 	case strings.Contains(err.Error(), "server selected unsupported protocol version"):
 		why = tooOld
+	case strings.Contains(err.Error(), "tls: no renegotiation"):
+		why = "the receiver asks for a client certificate in the midst of a connection, which is not done; have it ask in the handshake"
 	case alertOf(err) != "":
 		why = explainAlert(alertOf(err), a)
 	case brokenOff(err):

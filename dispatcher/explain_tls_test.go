@@ -186,13 +186,14 @@ func TestTLSWordsOfOddCertificates(t *testing.T) {
 	at := time.Date(2026, 11, 30, 10, 0, 0, 0, time.UTC)
 	authority := &x509.Certificate{IsCA: true, NotAfter: at.Add(-25 * time.Hour)}
 	for want, err := range map[string]error{
-		"TLS: the certificate of the authority expired 1 day ago (2026-11-29 09:00 UTC)": x509.CertificateInvalidError{Cert: authority, Reason: x509.Expired},
-		"TLS: the certificate has expired or is not valid yet":                           x509.CertificateInvalidError{Reason: x509.Expired},
-		"TLS: the certificate is not one for servers":                                    x509.CertificateInvalidError{Reason: x509.IncompatibleUsage},
-		"TLS: the certificate's chain breaks a rule of its authority":                    x509.CertificateInvalidError{Reason: x509.TooManyIntermediates},
-		"TLS: the certificate is signed with an algorithm that is not safe any more":     x509.InsecureAlgorithmError(x509.SHA1WithRSA),
-		"TLS: the certificate is for a???b, and not for c.test":                          x509.HostnameError{Certificate: &x509.Certificate{DNSNames: []string{"a\n\u202e\xffb"}}, Host: "c.test"},
-		"TLS: the handshake failed":                                                      errors.New("x"),
+		"TLS: the certificate of the authority expired 1 day ago (2026-11-29 09:00 UTC)":                                                x509.CertificateInvalidError{Cert: authority, Reason: x509.Expired},
+		"TLS: the certificate has expired or is not valid yet":                                                                          x509.CertificateInvalidError{Reason: x509.Expired},
+		"TLS: the certificate is not one for servers":                                                                                   x509.CertificateInvalidError{Reason: x509.IncompatibleUsage},
+		"TLS: the certificate's chain breaks a rule of its authority":                                                                   x509.CertificateInvalidError{Reason: x509.TooManyIntermediates},
+		"TLS: the certificate is signed with an algorithm that is not safe any more":                                                    x509.InsecureAlgorithmError(x509.SHA1WithRSA),
+		"TLS: the certificate is for a???b, and not for c.test":                                                                         x509.HostnameError{Certificate: &x509.Certificate{DNSNames: []string{"a\n\u202e\xffb"}}, Host: "c.test"},
+		"TLS: the receiver asks for a client certificate in the midst of a connection, which is not done; have it ask in the handshake": &net.OpError{Op: "local error", Err: errors.New("tls: no renegotiation")},
+		"TLS: the handshake failed":                                                                                                     errors.New("x"),
 	} {
 		if got := explain(TLSError, answer{err: err, endedAt: at}); got != want {
 			t.Errorf("%q, want %q", got, want)

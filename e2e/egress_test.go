@@ -21,27 +21,33 @@ import (
 	"github.com/postrider/postrider/internal/pkitest"
 )
 
-// visited counts who connects to a port of the loopback.
+// visited counts who connects to a port of the loopback, by v4 or v6.
 func visited(t *testing.T) (port string, visits *atomic.Int64) {
 	t.Helper()
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	visits = new(atomic.Int64)
-	var all sync.WaitGroup
-	all.Go(func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			visits.Add(1)
-			_ = c.Close()
-		}
-	})
-	t.Cleanup(func() { _ = l.Close(); all.Wait() })
 	_, port, _ = net.SplitHostPort(l.Addr().String())
+	listeners := []net.Listener{l}
+	if six, err := net.Listen("tcp6", "[::1]:"+port); err == nil { // a host may have no v6
+		listeners = append(listeners, six)
+	}
+	visits = new(atomic.Int64)
+	for _, l := range listeners {
+		var all sync.WaitGroup
+		all.Go(func() {
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				visits.Add(1)
+				_ = c.Close()
+			}
+		})
+		t.Cleanup(func() { _ = l.Close(); all.Wait() })
+	}
 	return port, visits
 }
 

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/net/http/httpguts"
+
 	"github.com/postrider/postrider/internal/fault"
 	"github.com/postrider/postrider/signer"
 )
@@ -140,13 +142,30 @@ func TestCheckSignatureHeader(t *testing.T) {
 }
 
 // A header that passes can be written and read back as the one header it is.
+// FuzzCheckStaticHeader holds that what is accepted is one header to whoever reads the request, as it was given; that Go sends it;
+// and that no other spelling of its name, to a receiver that takes "_" for "-", is one of ours.
 func FuzzCheckStaticHeader(f *testing.F) {
-	f.Add("X-A", "b")
-	f.Add("X A", "b\r\nc: d")
-	f.Add("webhook_id", "é")
+	for _, name := range []string{
+		"X-A", "X A", "X:Y", "", " content-type ", "HOST", "Content-Length", "Transfer-Encoding", "Connection", "Expect", "webhook_id",
+		"WEBHOOK-Signature", "postrider_attempt", "Proxy-Authorization", "Idempotency_Key", "X-A\r\nX-B", "X-A\x00", "é", "Authorization",
+	} {
+		f.Add(name, "b")
+	}
+	for _, value := range []string{
+		"a\r\nX-Injected: 1", "a\nb", "a\rb", "a\x00b", "a:b:c", "", "café", " a", "a ", "a\tb", "\u00a0a", "\x7f", "\u0085", "\xff", "a\r\n b",
+		"GET / HTTP/1.1\r\n\r\n", "Bearer x",
+	} {
+		f.Add("X-A", value)
+	}
 	f.Fuzz(func(t *testing.T, name, value string) {
 		if signer.CheckStaticHeader(name, value) != nil {
 			return
+		}
+		if signer.CheckStaticHeader(strings.ReplaceAll(strings.ToUpper(name), "-", "_"), value) != nil {
+			t.Errorf("%q is taken, and not as CGI spells it", name)
+		}
+		if !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
+			t.Errorf("%q: %q is taken, and Go does not send it", name, value)
 		}
 		raw := "POST / HTTP/1.1\r\nHost: h\r\n" + name + ": " + value + "\r\nContent-Length: 0\r\n\r\n"
 		reader := bufio.NewReader(strings.NewReader(raw))

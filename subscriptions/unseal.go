@@ -27,6 +27,8 @@ type sealedTLS struct {
 	key                    []byte
 }
 
+func (t sealedTLS) size() int { return len(t.ca) + len(t.certificate) }
+
 func (t sealedTLS) equal(o sealedTLS) bool {
 	return t.ca == o.ca && t.certificate == o.certificate && t.keyID == o.keyID && bytes.Equal(t.key, o.key)
 }
@@ -55,13 +57,18 @@ type unsealed struct {
 	err     error
 }
 
-// maxUnsealed bounds how many endpoints' parts are remembered: about 10 MiB.
-const maxUnsealed = 1 << 14
+const (
+	// maxUnsealed bounds how many endpoints' parts are remembered: about 10 MiB.
+	maxUnsealed = 1 << 14
+	// maxUnsealedTLS bounds, in bytes of PEM, what of them is TLS; parsed it takes some times as much.
+	maxUnsealedTLS = 16 << 20
+)
 
 // unsealedCache remembers by endpoint what was opened last. Targets are read again every second, and nearly never change.
 type unsealedCache struct {
-	mu sync.Mutex
-	by map[id.ID]unsealed
+	mu  sync.Mutex
+	by  map[id.ID]unsealed
+	tls int // bytes of PEM in by
 }
 
 func (c *unsealedCache) get(e id.ID, parts sealedParts) (unsealed, bool) {
@@ -74,15 +81,23 @@ func (c *unsealedCache) get(e id.ID, parts sealedParts) (unsealed, bool) {
 func (c *unsealedCache) put(e id.ID, u unsealed) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.by == nil || len(c.by) >= maxUnsealed {
-		c.by = map[id.ID]unsealed{} // with more endpoints than that, most reads open; nothing worse
+	c.drop(e)
+	if c.by == nil || len(c.by) >= maxUnsealed || c.tls+u.from.tls.size() > maxUnsealedTLS {
+		c.by, c.tls = map[id.ID]unsealed{}, 0 // with more endpoints than that, most reads open; nothing worse
 	}
 	c.by[e] = u
+	c.tls += u.from.tls.size()
 }
 
 func (c *unsealedCache) forget(e id.ID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.drop(e)
+}
+
+// drop forgets an endpoint, under the lock.
+func (c *unsealedCache) drop(e id.ID) {
+	c.tls -= c.by[e].from.tls.size()
 	delete(c.by, e)
 }
 
