@@ -153,6 +153,14 @@ func (p *process) stop() {
 // command runs the program and gives its exit code; what it says goes to the test's log.
 func command(t *testing.T, env settings, args ...string) (code int) {
 	t.Helper()
+	code, said := output(t, env, args...)
+	t.Logf("%s: %s", strings.Join(args, " "), strings.TrimSpace(said))
+	return code
+}
+
+// output runs the program and gives its exit code and what it prints.
+func output(t *testing.T, env settings, args ...string) (code int, printed string) {
+	t.Helper()
 	cmd := exec.Command(program, args...)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir()}
 	for key, value := range env {
@@ -163,8 +171,7 @@ func command(t *testing.T, env settings, args ...string) (code int) {
 	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
 		t.Fatal(err)
 	}
-	t.Logf("%s: %s", strings.Join(args, " "), strings.TrimSpace(said.String()))
-	return cmd.ProcessState.ExitCode()
+	return cmd.ProcessState.ExitCode(), said.String()
 }
 
 // eventually waits until ok says "", which is the last reason why not.

@@ -27,6 +27,7 @@ var exempt = map[string]string{
 	"user_agents_pkey":                     "our own, no tenant's",
 	"user_agents_name_key":                 "our own, no tenant's",
 	"nodes_pkey":                           "the register of processes, no tenant's",
+	"seal_keys_pkey":                       "the register of the operator's keys, no tenant's",
 	"goose_db_version_pkey":                "goose's own table",
 }
 
@@ -120,7 +121,7 @@ SELECT c.relname FROM pg_class c
    AND NOT EXISTS (SELECT FROM pg_constraint k WHERE k.conrelid = c.oid AND k.contype = 'p')`,
 		"a tenant's table whose bucket is no smallint or may be null": `
 SELECT c.relname FROM pg_class c
- WHERE` + ours + ` AND c.relkind IN ('r', 'p') AND c.relname NOT IN ('event_types', 'api_keys', 'nodes', 'user_agents')
+ WHERE` + ours + ` AND c.relkind IN ('r', 'p') AND c.relname NOT IN ('event_types', 'api_keys', 'nodes', 'user_agents', 'seal_keys')
    AND NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'shard' AND a.attnotnull
                                                 AND a.atttypid = 'smallint'::regtype)`,
 		"an identity column": `

@@ -83,10 +83,10 @@ VALUES (@shard, @id, @tenant, @uid, @url, @description, @event_types, @header_na
 		return err
 	}
 	args["tenant"], args["created_at"] = e.TenantID.N, e.CreatedAt
-	if args["headers_key_id"], args["headers_sealed"], err = s.sealHeaders(e); err != nil {
+	if args["headers_key_id"], args["headers_sealed"], err = s.sealHeaders(ctx, tx, e); err != nil {
 		return err
 	}
-	if args["tls_key_id"], args["tls_key_sealed"], err = s.tlsKeyColumns(e, endpointRow{}); err != nil {
+	if args["tls_key_id"], args["tls_key_sealed"], err = s.tlsKeyColumns(ctx, tx, e, endpointRow{}); err != nil {
 		return err
 	}
 	if _, err := tx.Exec(ctx, query, args); err != nil {

@@ -1,6 +1,7 @@
 package subscriptions
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -140,7 +141,7 @@ func (e Endpoint) settings() (pgx.StrictNamedArgs, error) {
 }
 
 // sealHeaders gives an endpoint's static headers as one encrypted value, or nil, nil where there are none.
-func (s *Store) sealHeaders(e Endpoint) (keyID *string, sealed []byte, err error) {
+func (s *Store) sealHeaders(ctx context.Context, tx pgx.Tx, e Endpoint) (keyID *string, sealed []byte, err error) {
 	if len(e.Headers) == 0 {
 		return nil, nil, nil
 	}
@@ -148,7 +149,7 @@ func (s *Store) sealHeaders(e Endpoint) (keyID *string, sealed []byte, err error
 	if err != nil {
 		return nil, nil, err
 	}
-	name, sealed, err := s.box.Seal(plain, seal.EndpointAD(e.ID))
+	name, sealed, err := s.box.Seal(ctx, tx, plain, seal.EndpointAD(e.ID), e.UpdatedAt)
 	if err != nil {
 		return nil, nil, fmt.Errorf("encrypt the static headers: %w", err)
 	}

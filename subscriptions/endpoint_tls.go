@@ -1,9 +1,12 @@
 package subscriptions
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/postrider/postrider/internal/clienttls"
 	"github.com/postrider/postrider/internal/fault"
@@ -99,14 +102,14 @@ func checkTLSIsUsed(faults *fault.Fields, e Endpoint, p EndpointPatch) {
 func (e Endpoint) hasTLS() bool { return e.TLS.CA != "" || e.TLS.Certificate != "" }
 
 // tlsKeyColumns gives the sealed key as it shall stand: the one of the row, unless e brings another or has no certificate.
-func (s *Store) tlsKeyColumns(e Endpoint, r endpointRow) (keyID *string, sealed []byte, err error) {
+func (s *Store) tlsKeyColumns(ctx context.Context, tx pgx.Tx, e Endpoint, r endpointRow) (keyID *string, sealed []byte, err error) {
 	switch {
 	case e.TLS.Certificate == "":
 		return nil, nil, nil
 	case e.TLS.key == nil:
 		return r.TLSKeyID, r.TLSKeySealed, nil
 	}
-	name, sealed, err := s.box.Seal(e.TLS.key, seal.EndpointTLSKeyAD(e.ID))
+	name, sealed, err := s.box.Seal(ctx, tx, e.TLS.key, seal.EndpointTLSKeyAD(e.ID), e.UpdatedAt)
 	if err != nil {
 		return nil, nil, fmt.Errorf("encrypt the client certificate's key: %w", err)
 	}

@@ -133,11 +133,11 @@ UPDATE endpoints
 	args["headers_key_id"], args["headers_sealed"] = r.HeadersKeyID, r.HeadersSealed
 	newHeaders := !slices.Equal(before.Headers, e.Headers)
 	if newHeaders {
-		if args["headers_key_id"], args["headers_sealed"], err = s.sealHeaders(e); err != nil {
+		if args["headers_key_id"], args["headers_sealed"], err = s.sealHeaders(ctx, tx, e); err != nil {
 			return err
 		}
 	}
-	if args["tls_key_id"], args["tls_key_sealed"], err = s.tlsKeyColumns(e, r); err != nil {
+	if args["tls_key_id"], args["tls_key_sealed"], err = s.tlsKeyColumns(ctx, tx, e, r); err != nil {
 		return err
 	}
 	if _, err := tx.Exec(ctx, query, args); err != nil {

@@ -49,7 +49,7 @@ INSERT INTO endpoint_secrets (shard, endpoint_id, id, key_id, sealed, created_at
 SELECT @shard, @endpoint, greatest(@id::bigint, max(id) + 1), @key_id, @sealed, @now
   FROM endpoint_secrets
  WHERE shard = @shard AND endpoint_id = @endpoint`
-	keyID, sealed, err := s.box.Seal([]byte(secret.Reveal()), seal.EndpointAD(e))
+	keyID, sealed, err := s.box.Seal(ctx, tx, []byte(secret.Reveal()), seal.EndpointAD(e), now)
 	if err != nil {
 		return fmt.Errorf("encrypt a secret: %w", err)
 	}

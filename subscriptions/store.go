@@ -1,6 +1,6 @@
 // Package subscriptions keeps who wants to be told what: tenants, their endpoints, the secrets that sign for them, and
 // which event type an endpoint wants. It is the one writer of the tables tenants, endpoints, endpoint_versions,
-// endpoint_secrets and endpoint_pace.
+// endpoint_secrets, endpoint_pace and seal_keys.
 //
 // Matching (match.go) and the rules of what an endpoint may be (validate*.go) are pure. The rest is one act per file,
 // its SQL beside it. Three doors are for others' transactions: QueueCandidates for whoever accepts events, QueueHealth and
@@ -45,7 +45,7 @@ type Store struct {
 	db    *pgxpool.Pool
 	ids   *id.Generator
 	now   func() time.Time
-	box   *seal.Box
+	box   vault
 	rules rules
 
 	changed  func(id.ID)
@@ -62,7 +62,7 @@ func New(d Deps) *Store {
 		d.Changed = func(id.ID) {}
 	}
 	return &Store{
-		db: d.DB, ids: d.IDs, now: d.Now, box: d.Box,
+		db: d.DB, ids: d.IDs, now: d.Now, box: vault{d.Box},
 		rules:   rules{checkURL: d.CheckURL, maxTimeout: longest},
 		changed: d.Changed,
 	}

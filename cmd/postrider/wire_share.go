@@ -23,9 +23,9 @@ import (
 
 // share makes what more than one role stands on.
 func (w *wiring) share(ctx context.Context) error {
-	box, err := seal.New(sealKeys(w.cfg.Secrets))
+	box, err := sealBox(w.cfg.Secrets)
 	if err != nil {
-		return fmt.Errorf("use secrets.keys: %w", err)
+		return err
 	}
 	if w.policy, err = egressPolicy(w.cfg.Delivery); err != nil {
 		return err
@@ -37,14 +37,17 @@ func (w *wiring) share(ctx context.Context) error {
 	w.registry = prometheus.NewRegistry()
 	w.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	w.metrics = metrics.New(w.registry, metricLabels())
-	w.keys = auth.NewKeys(db, w.db.ids, now)
-	if err := w.keys.EnsureBootstrap(ctx, w.cfg.Bootstrap.AdminKey); err != nil {
-		return err
-	}
 	w.store = subscriptions.New(subscriptions.Deps{
 		DB: db, IDs: w.db.ids, Now: now, Box: box, CheckURL: w.policy.CheckURL, MaxTimeout: w.cfg.Delivery.MaxTimeout(),
 		Changed: func(endpoint id.ID) { w.forget(endpoint) },
 	})
+	if err := w.store.CheckKeys(ctx); err != nil {
+		return err
+	}
+	w.keys = auth.NewKeys(db, w.db.ids, now)
+	if err := w.keys.EnsureBootstrap(ctx, w.cfg.Bootstrap.AdminKey); err != nil {
+		return err
+	}
 	searches := pg.NewSearches(int(db.Config().MaxConns))
 	w.desk = dispatcher.NewDesk(dispatcher.DeskDeps{DB: db, IDs: w.db.ids, Now: now, Wake: wake, Searches: searches})
 	w.alerts = alert.NewDesk(db, w.db.ids.Next, now)
@@ -70,12 +73,17 @@ func metricLabels() metrics.Labels {
 	return l
 }
 
-func sealKeys(s config.Secrets) [][]byte {
+// sealBox makes the box that the configuration's keys seal and open.
+func sealBox(s config.Secrets) (*seal.Box, error) {
 	keys := make([][]byte, 0, len(s.Keys))
 	for _, k := range s.Keys {
 		keys = append(keys, k[:])
 	}
-	return keys
+	box, err := seal.New(keys)
+	if err != nil {
+		return nil, fmt.Errorf("use secrets.keys: %w", err)
+	}
+	return box, nil
 }
 
 func egressPolicy(d config.Delivery) (egress.Policy, error) {
