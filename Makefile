@@ -15,8 +15,11 @@ TESTFLAGS ?=
 BENCHFLAGS ?=
 SOAKFLAGS ?=
 PROFILE ?= bin/profile
+# How long `make fuzz` runs each target, and which: make fuzz FUZZTIME=10s FUZZ="signer Cursor"
+FUZZTIME ?= 60s
+FUZZ ?=
 
-.PHONY: help run build test chaos check fmt interop bench profile soak smoke clean
+.PHONY: help run build test chaos check fmt interop bench profile soak smoke fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -63,6 +66,9 @@ profile: ## CPU and allocation profiles of the drain, and what takes the most (P
 soak: ## ten minutes of load with good and bad receivers; all has to return (SOAKFLAGS="-for 1m")
 	@scripts/deps server
 	@exec scripts/soak $(SOAKFLAGS)
+
+fuzz: ## every fuzz target for a minute each, up to the first that finds something (FUZZTIME=10s FUZZ="signer Cursor")
+	@FUZZTIME=$(FUZZTIME) exec scripts/fuzz $(FUZZ)
 
 smoke: ## what a newcomer does: make run in a clean copy, and the printed curl line
 	@scripts/deps server curl

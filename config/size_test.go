@@ -2,6 +2,8 @@ package config
 
 import (
 	"math"
+	"math/big"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -38,12 +40,36 @@ func TestFormatSize(t *testing.T) {
 	}
 }
 
+var sizeForm = regexp.MustCompile(`^([0-9]+) ?(?i:([kmgt])(i?)b|b)?$`)
+
+// sizeAs reads a size with numbers that have no end; one that no size is as large as for what is no size.
+func sizeAs(text string) *big.Int {
+	none := new(big.Int).Lsh(big.NewInt(1), 100)
+	m := sizeForm.FindStringSubmatch(text)
+	if m == nil || strings.HasSuffix(text, " ") {
+		return none
+	}
+	size, _ := new(big.Int).SetString(m[1], 10)
+	base := int64(1000)
+	if m[3] != "" {
+		base = 1024
+	}
+	power := 1 + int64(strings.Index("kmgt", strings.ToLower(m[2])))
+	if m[2] == "" {
+		power = 0
+	}
+	return size.Mul(size, new(big.Int).Exp(big.NewInt(base), big.NewInt(power), nil))
+}
+
 func FuzzParseSize(f *testing.F) {
-	for _, seed := range []string{"0", "16KiB", "1MB", "1 GiB", "8388608TiB", "9223372036854775807B", "-1", "1k", "١KiB"} {
+	for _, seed := range []string{"0", "16KiB", "1MB", "1 GiB", "8388608TiB", "9223372036854775807B", "-1", "1k", "١KiB", "1 b", "0 TB", "1  KiB", "1KIB ", "9007199254740992KiB", "1 "} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		size, err := parseSize(text)
+		if want := sizeAs(text); (err == nil) != want.IsInt64() || err == nil && size != want.Int64() {
+			t.Fatalf("parseSize(%q) = %d, %v; want %v", text, size, err, want)
+		}
 		if err != nil {
 			if strings.ContainsAny(err.Error(), "\r\n") {
 				t.Errorf("the error of %q is more than a line: %v", text, err)

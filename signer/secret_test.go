@@ -190,8 +190,29 @@ func TestNewSecret(t *testing.T) {
 	}
 }
 
+// longEnough reports whether a secret is one of CONTRACT §1: a key of 24 to 64 bytes, strictly decoded, or 16 to 256 printable characters.
+func longEnough(scheme signer.Scheme, text string) bool {
+	switch scheme {
+	case signer.Standard:
+		key, err := base64.StdEncoding.Strict().DecodeString(strings.TrimPrefix(text, "whsec_"))
+		return err == nil && len(key) >= 24 && len(key) <= 64 && base64.StdEncoding.EncodeToString(key) == strings.TrimPrefix(text, "whsec_")
+	case signer.StandardEd25519:
+		return strings.HasPrefix(text, "whsk_")
+	case signer.Stripe, signer.GitHub, signer.TimestampedHex:
+	}
+	printable := !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' })
+	return len(text) >= 16 && len(text) <= 256 && printable
+}
+
 func FuzzParseSecret(f *testing.F) {
 	for _, text := range []string{"", "whsec_", secretA, secretB, secretEd, seedEd2, publicEd, gitHub, "v1," + secretA, " x\n"} {
+		f.Add(text)
+	}
+	for _, text := range []string{ // FC-013
+		"whsec_!!!!", "whsec_QUJD", "v1,whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX", "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX\n",
+		" whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX", "   ", "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX", "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRY=",
+		"whsec_" + strings.Repeat("A", 86) + "==", "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX=", strings.Repeat("x", 16), strings.Repeat("x", 257),
+	} {
 		f.Add(text)
 	}
 	const marker = "\x00k9Zq7X\n"
@@ -207,6 +228,8 @@ func FuzzParseSecret(f *testing.F) {
 				t.Errorf("%s: does not come back the same", scheme)
 			case err == nil && strings.TrimSpace(text) != text:
 				t.Errorf("%s: taken with outer blanks", scheme)
+			case err == nil && !longEnough(scheme, text):
+				t.Errorf("%s: %q is taken", scheme, text)
 			}
 			half := len(text) / 2
 			if _, err := signer.ParseSecret(scheme, text[:half]+marker+text[half:]); err == nil || strings.Contains(err.Error(), "k9Zq7X") {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -157,6 +158,17 @@ func FuzzCheckStaticHeader(f *testing.F) {
 	} {
 		f.Add("X-A", value)
 	}
+	f.Add("X-A", "b")
+	f.Add("X A", "b\r\nc: d")
+	f.Add("webhook_id", "é")
+	for _, own := range reservedNames {
+		f.Add(own, "x")
+		f.Add(" "+own+" ", "x")
+		f.Add(strings.ToUpper(own), "")
+	}
+	for _, value := range []string{"a\r\nX-Injected: 1", "a\x00b", "a:b:c", "", "caf\u00e9", "caf\xe9", "a\tb", " a", "a ", "a\nb"} { // FC-018
+		f.Add("X-Value", value)
+	}
 	f.Fuzz(func(t *testing.T, name, value string) {
 		if signer.CheckStaticHeader(name, value) != nil {
 			return
@@ -166,6 +178,9 @@ func FuzzCheckStaticHeader(f *testing.F) {
 		}
 		if !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
 			t.Errorf("%q: %q is taken, and Go does not send it", name, value)
+		}
+		if slices.ContainsFunc(reservedNames, func(own string) bool { return strings.EqualFold(own, name) }) {
+			t.Fatalf("%q is taken", name)
 		}
 		raw := "POST / HTTP/1.1\r\nHost: h\r\n" + name + ": " + value + "\r\nContent-Length: 0\r\n\r\n"
 		reader := bufio.NewReader(strings.NewReader(raw))

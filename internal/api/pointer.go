@@ -29,18 +29,15 @@ func quoteKey(key string) string {
 // pointer turns huma's location into a pointer: "/events/3/type" for the body, "?limit" for a query parameter, "/type"
 // for a part of the path (which is a field of what the body would say otherwise).
 func pointer(location string) string {
-	where, rest, _ := strings.Cut(location, ".")
-	if where == "query" {
+	if rest, ok := strings.CutPrefix(location, "query."); ok {
 		name, _, _ := strings.Cut(rest, "[") // which of several values is not told apart
 		return "?" + name
 	}
-	if i := strings.IndexByte(where, '['); i >= 0 { // "body[3]"
-		rest = strings.TrimSuffix(where[i:]+"."+rest, ".")
-	}
-	if rest == "" {
+	at := strings.IndexAny(location, ".[") // "body", "body.x", "body[3]", "path.x"
+	if at < 0 {
 		return ""
 	}
-	return keyUnquoter.Replace("/" + strings.TrimPrefix(pathSteps.Replace(rest), "/"))
+	return keyUnquoter.Replace(pathSteps.Replace(location[at:]))
 }
 
 // problemErrors gives the places that an error of huma's, or a fault in a list of them, speaks of.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -153,6 +154,12 @@ func FuzzParse(f *testing.F) {
 		}
 		if goes, err := time.ParseDuration(text); err == nil && goes != d {
 			t.Errorf("Parse(%q) = %d, Go says %d", text, d, goes)
+		}
+		if days, rest, some := strings.Cut(text, "d"); some { // a day is 24 hours, and the rest is Go's
+			n, err := strconv.ParseInt(days, 10, 32)
+			if goes, restErr := time.ParseDuration("0s" + rest); err == nil && restErr == nil && d != time.Duration(n)*24*time.Hour+goes {
+				t.Errorf("Parse(%q) = %d, want %d days and %d", text, d, n, goes)
+			}
 		}
 	})
 }

@@ -1,10 +1,12 @@
 package egress
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"net/netip"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -182,14 +184,28 @@ func FuzzCheckURL(f *testing.F) {
 	} {
 		f.Add(raw)
 	}
+	f.Add("https://example.com:8443/hook?token=a")
+	f.Add("https://8.8.8.8/")
+	for _, raw := range []string{
+		"https://example.com:0/", "https://example.com:25/", "https://example.com:65536/", "https://example.com:080/", "https://example.com:/",
+		"HTTPS://EXAMPLE.COM", "https:example.com", "https:///x", "ftp://example.com/", "https://example.com/\\@127.0.0.1/", "https://a%2eb/",
+		"https://user:CANARYPW@127.0.0.1:8080/x?token=CANARY", "https://example.com/ ", "https://münchen.example/", "https://[fe80::1%25eth0]/",
+	} {
+		f.Add(raw)
+	}
+	f.Add("https://[2606:4700:4700::1111]/")
 	p := &Policy{AllowHTTP: true}
+	ours := regexp.MustCompile(`^(80|443|102[4-9]|10[3-9]\d|1[1-9]\d\d|[2-9]\d{3}|[1-5]\d{4}|6[0-4]\d{3}|65[0-4]\d\d|655[0-2]\d|6553[0-5])$`)
 	f.Fuzz(func(t *testing.T, raw string) {
 		if p.CheckURL(raw) != nil {
 			return
 		}
 		u, err := url.Parse(raw)
-		if err != nil || u.Host == "" || u.User != nil || strings.ContainsAny(raw, "# \r\n\t\x00") {
+		if err != nil || u.Host == "" || u.User != nil || strings.ContainsAny(raw, "# \r\n\t\x00") || u.Scheme != "http" && u.Scheme != "https" {
 			t.Fatalf("%q was accepted", raw)
+		}
+		if port := cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme]); !ours.MatchString(port) {
+			t.Fatalf("%q was accepted, with the port %q", raw, port)
 		}
 		if again, err := url.Parse(u.String()); err != nil || again.Host != u.Host || p.CheckURL(u.String()) != nil {
 			t.Fatalf("%q is another URL once it is written anew: %v", raw, err)

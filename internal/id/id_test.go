@@ -132,11 +132,19 @@ func TestBucketIsFixed(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	f.Add("evt_0000000000001ff")
+	for _, s := range []string{
+		"evt_0000000000001ff", "evt_00076ez91zp0r3f", "EVT_00076ez91zp0r3f", "evt_00076EZ91ZP0R3F", "evt_00076ez91zp0r3", "evt_zzzzzzzzzzzzzff",
+		"dlv_00076ez91zp0r3f", "evt_00076ez91zp0r3F", "evt_0007iez91zp0r3f", "evt_", "", "evt_00076ez91zp0r3f.", "evt_7zzzzzzzzzzzzff",
+	} {
+		f.Add(s)
+	}
 	f.Fuzz(func(t *testing.T, s string) {
 		got, err := id.Event.Parse(s)
 		if err == nil && id.Event.Format(got) != s {
 			t.Errorf("%q parses to %v, which is spelled %q", s, got, id.Event.Format(got))
+		}
+		if _, other := id.Delivery.Parse(s); err == nil && (other == nil || !id.LooksLikeID(s) || got.N < 0 || got.Shard < 0 || got.Shard >= id.Buckets) {
+			t.Errorf("%q is %v, and an id of another kind, or none", s, got)
 		}
 	})
 }
