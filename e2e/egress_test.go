@@ -51,7 +51,7 @@ func visited(t *testing.T) (port string, visits *atomic.Int64) {
 	return port, visits
 }
 
-// Every spelling of an address inside is refused when an endpoint is made and when it is changed; one that is in the database
+// FC-030 and FC-032. Every spelling of an address inside is refused when an endpoint is made and when it is changed; one that is in the database
 // all the same, as of a time with other rules, is refused when it is tested and when its delivery is tried again. With a proxy
 // it is the same, and the proxy hears nothing of it.
 func TestTheInsideIsNotReached(t *testing.T) {

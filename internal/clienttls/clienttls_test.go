@@ -119,6 +119,10 @@ func TestCheckCertificate(t *testing.T) {
 	if err != nil || subject != "CN=acme" || end.Before(now) || end.Location() != time.UTC {
 		t.Errorf("it is of %s until %v, %v", subject, end, err)
 	}
+	odd, _ := ca.Issue(t, pkitest.Wanted{Name: "a\x1b[2J\nb\u202e" + strings.Repeat("c", 300)})
+	if subject, _, err := clienttls.Describe(odd); err != nil || !strings.HasPrefix(subject, "CN=a?[2J?b?ccc") || len([]rune(subject)) != 256 {
+		t.Errorf("an odd name is %q, %v", subject, err)
+	}
 	if _, _, err := clienttls.Describe(""); err == nil {
 		t.Error("nothing is described")
 	}

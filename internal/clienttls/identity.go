@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"strings"
 	"time"
+	"unicode"
 )
 
 // Identity is what connections of an endpoint are made with. It is read-only and may be used by several goroutines at once.
@@ -110,11 +112,26 @@ func (*Identity) Format(s fmt.State, _ rune) {
 	_, _ = io.WriteString(s, "[an endpoint's TLS identity]") // fmt's own state takes everything
 }
 
-// Describe says whose a chain's first certificate is and until when it is valid.
+// Describe says whose a chain's first certificate is, in a line for people, and until when it is valid.
 func Describe(certificate string) (subject string, notAfter time.Time, err error) {
 	certs, _, err := certificates(certificate, MaxCertificate, maxChain)
 	if err != nil {
 		return "", time.Time{}, err
 	}
-	return certs[0].Subject.String(), certs[0].NotAfter.UTC(), nil
+	return line(certs[0].Subject.String()), certs[0].NotAfter.UTC(), nil
+}
+
+// line leaves out of a name what a terminal would act on, and what is too much of it.
+func line(name string) string {
+	const longest = 256
+	runes := []rune(strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, name))
+	if len(runes) > longest {
+		return string(runes[:longest-1]) + "…"
+	}
+	return string(runes)
 }
