@@ -328,6 +328,31 @@ func TestMetricsHaveAnAddressOfTheirOwn(t *testing.T) {
 	}
 }
 
+// A server holds up who guesses keys, counts it and says so; the admin goes on from the same address.
+func TestGuessersAreHeldUpAndCounted(t *testing.T) {
+	t.Parallel()
+	server := goCLI(t, serverEnv(t), "serve", "--roles", "api")
+	remote := clientEnv(t, server)
+	must(t, remote, "keys", "list", "--url", strings.TrimPrefix(remote[0], "POSTRIDER_URL="))
+	for i := 0; ; i++ {
+		got := cli(t.Context(), []string{remote[0], fmt.Sprint("POSTRIDER_API_KEY=prk_guess_", i)}, "", "tenants", "list")
+		if strings.Contains(got.errout, "(429 ") {
+			break
+		}
+		if i == 100 || !strings.Contains(got.errout, "(401 ") {
+			t.Fatalf("guess %d: exit %d, %s", i, got.code, got.errout)
+		}
+	}
+	server.log.await(t, `"from":"127.0.0.1",("time":"[^"]+",)?"message":"auth.limited"`)
+	must(t, remote, "tenants", "list")
+	_, figures := get(t, strings.TrimPrefix(remote[0], "POSTRIDER_URL=")+"/metrics")
+	for _, line := range []string{`postrider_auth_failures_total{reason="limited"} 1`, `postrider_auth_failures_total{reason="missing"} 0`} {
+		if !strings.Contains(figures, line+"\n") {
+			t.Errorf("the metrics lack %s", line)
+		}
+	}
+}
+
 // get fetches a page over a connection that is not kept.
 func get(t *testing.T, url string) (status int, body string) {
 	t.Helper()

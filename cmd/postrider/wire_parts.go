@@ -31,6 +31,13 @@ const (
 
 func (w *wiring) add(parts ...part) { w.parts = append(w.parts, parts...) }
 
+// server makes a server that has http.max_connections at most.
+func (w *wiring) server(l net.Listener, h http.Handler) *server {
+	limits := usualLimits
+	limits.connections = w.cfg.HTTP.MaxConnections
+	return limits.server(l, h, w.log)
+}
+
 // addMetrics serves /metrics on an address of its own, if there is one: to the last, for it tells of the stop as well.
 func (w *wiring) addMetrics(ctx context.Context) error {
 	if w.cfg.Metrics.Addr == "" {
@@ -43,7 +50,7 @@ func (w *wiring) addMetrics(ctx context.Context) error {
 	w.sockets = append(w.sockets, l)
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(w.registry, promhttp.HandlerOpts{}))
-	w.add(newServer(l, mux, w.log).part("the metrics' server", "metrics.listening", w.log))
+	w.add(w.server(l, mux).part("the metrics' server", "metrics.listening", w.log))
 	return nil
 }
 
@@ -61,7 +68,7 @@ func (w *wiring) addHealth(ctx context.Context) {
 	if w.cfg.Metrics.Addr == "" {
 		deps.Metrics = w.registry
 	}
-	w.add(newServer(l, api.NewHealth(deps), w.log).part("the health checks' server", "health.listening", w.log))
+	w.add(w.server(l, api.NewHealth(deps)).part("the health checks' server", "health.listening", w.log))
 }
 
 // addClock keeps in step with the database's clock, which may be set, or become another machine's.
@@ -152,10 +159,8 @@ func (w *wiring) addAPI(ctx context.Context, open func(context.Context) (net.Lis
 	}
 	w.sockets = append(w.sockets, l)
 	w.addr = l.Addr()
-	limits := usualLimits
-	limits.connections = w.cfg.HTTP.MaxConnections
 	w.add(closing("the API keys", w.keys.Close), closing("the intake", w.intake.Close),
-		limits.server(l, api.New(deps), w.log).part("the HTTP server", "listening", w.log))
+		w.server(l, api.New(deps)).part("the HTTP server", "listening", w.log))
 	return nil
 }
 
