@@ -174,11 +174,13 @@ func TestCounts(t *testing.T) {
 	o := newOffice(t)
 	check := func(want, wantFinished string, due time.Time) {
 		t.Helper()
-		u, err := o.desk.CountUnfinished(t.Context())
+		// One that has not counted yet: on a busy machine a count may take so long that the next one rests.
+		desk := dispatcher.NewDesk(dispatcher.DeskDeps{DB: o.db, Now: func() time.Time { return noon }})
+		u, err := desk.CountUnfinished(t.Context())
 		if err != nil || !u.OldestDue.Equal(due) || !u.At.Equal(noon) || fmt.Sprint(u.Counts) != want {
 			t.Errorf("unfinished: %+v, %v; want %s", u, err, want)
 		}
-		finished, err := o.desk.CountFinished(t.Context())
+		finished, err := desk.CountFinished(t.Context())
 		if err != nil || fmt.Sprint(finished) != wantFinished {
 			t.Errorf("finished: %v, %v; want %s", finished, err, wantFinished)
 		}
