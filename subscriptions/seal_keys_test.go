@@ -26,7 +26,8 @@ func TestEverySealedColumnIsReencrypted(t *testing.T) {
 SELECT s.table_name || ' ' || coalesce(k.column_name, 'no key') || ' ' || s.column_name
   FROM information_schema.columns s
   LEFT JOIN information_schema.columns k ON k.table_schema = s.table_schema AND k.table_name = s.table_name
-        AND k.column_name = regexp_replace(s.column_name, 'sealed$', 'key_id')
+        AND k.column_name IN (regexp_replace(s.column_name, 'sealed$', 'key_id'), regexp_replace(s.column_name, 'key_sealed$', 'key_id'))
+        AND k.column_name <> s.column_name
  WHERE s.table_schema = current_schema() AND s.column_name ~ '(^|_)sealed$'
  ORDER BY 1`
 	found := func() []string {
@@ -39,9 +40,11 @@ SELECT s.table_name || ' ' || coalesce(k.column_name, 'no key') || ' ' || s.colu
 	if got, want := found(), slices.Sorted(slices.Values(subscriptions.SealedColumns())); len(want) < 2 || !slices.Equal(got, want) {
 		t.Errorf("the database has %q, and re-encrypted are %q", got, want)
 	}
-	w.exec(`ALTER TABLE tenants ADD COLUMN note_sealed bytea`)
-	if !slices.Contains(found(), "tenants no key note_sealed") {
-		t.Error("a new column goes unseen")
+	w.exec(`ALTER TABLE tenants ADD COLUMN note_sealed bytea, ADD COLUMN card_key_sealed bytea, ADD COLUMN card_key_id text`)
+	for _, column := range []string{"tenants no key note_sealed", "tenants card_key_id card_key_sealed"} {
+		if !slices.Contains(found(), column) {
+			t.Errorf("%q goes unseen", column)
+		}
 	}
 }
 
