@@ -7,7 +7,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/postrider/postrider/internal/fault"
 	"github.com/postrider/postrider/internal/id"
 	"github.com/postrider/postrider/internal/pg"
 )
@@ -38,6 +37,7 @@ type claimed struct {
 	slotless  bool      // it has none: slotAt is when there may be one
 	past      bool      // it goes past its endpoint's open breaker, having waited long enough
 	turn      time.Time // it probes its endpoint's breaker, and its turn to do so ends then; zero: it does not
+	spoilt    error     // why its event could not be read
 }
 
 func (c claimed) delivery() id.ID { return id.ID{Shard: c.Shard, N: c.ID} }
@@ -45,10 +45,12 @@ func (c claimed) event() id.ID    { return id.ID{Shard: c.Shard, N: c.EventID} }
 func (c claimed) endpoint() id.ID { return id.ID{Shard: c.Shard, N: c.EndpointID} }
 
 // lane is where the delivery waited, and will wait again if it has failed no more than before.
-func (c claimed) lane() lane { return laneOf(c.Group, c.Failures) }
+func (c claimed) lane() lane { return laneOf(c.Group, c.Failures, c.Rescues) }
 
-func laneOf(group int64, failures int) lane {
+func laneOf(group int64, failures, rescues int) lane {
 	switch {
+	case rescues >= suspectAfter:
+		return laneSuspect
 	case group != 0:
 		return laneOrdered
 	case failures > 0:
@@ -94,7 +96,7 @@ WITH due AS MATERIALIZED (
          ORDER BY d.next_retry_at LIMIT w.slots FOR UPDATE SKIP LOCKED) l
 ), ` + leaseTail
 
-// leaseTail leases what the query due found, and brings it with its events.
+// leaseTail leases what the query due found, and brings it with its events, unless it is to be bare.
 const leaseTail = `leased AS (
     UPDATE deliveries d SET state = 'in_flight', attempts = d.attempts + 1, lease_owner = @owner, leased_until = @until
       FROM due WHERE d.shard = due.shard AND d.id = due.id
@@ -106,31 +108,18 @@ SELECT l.shard, l.id, l.tenant_id, l.event_id, l.endpoint_id, l.attempts, l.fail
   FROM leased l LEFT JOIN LATERAL (
        SELECT e.type, e.content_type, octet_length(e.payload) AS size,
               CASE WHEN octet_length(e.payload) <= @inline THEN e.payload END AS payload
-         FROM events e WHERE e.shard = l.shard AND e.id = l.event_id LIMIT 1) e ON true`
+         FROM events e WHERE e.shard = l.shard AND e.id = l.event_id AND NOT @bare LIMIT 1) e ON true`
 
-// claim takes leases. What the database refuses in one bucket (a row that it cannot read, say) costs that bucket and not the
-// others: then each is asked alone.
+// claim takes leases.
 func (d *Dispatcher) claim(ctx context.Context, wishes map[int16][]wish) ([]claimed, error) {
-	got, err := d.claimBatch(ctx, wishes)
-	if err == nil || fault.Is(err, fault.Unavailable) || ctx.Err() != nil {
+	got, err := d.claimBatch(ctx, wishes, withEvents)
+	if !refused(ctx, err) {
 		return got, err
 	}
-	var failed error
-	for shard, list := range wishes {
-		some, err := d.claimBatch(ctx, map[int16][]wish{shard: list})
-		if err != nil {
-			failed = err
-			d.sicken(shard, err)
-		}
-		got = append(got, some...)
-	}
-	if len(got) > 0 {
-		return got, nil
-	}
-	return nil, failed
+	return d.claimApart(ctx, wishes, d.claimBatch)
 }
 
-func (d *Dispatcher) claimBatch(ctx context.Context, wishes map[int16][]wish) ([]claimed, error) {
+func (d *Dispatcher) claimBatch(ctx context.Context, wishes map[int16][]wish, with baggage) ([]claimed, error) {
 	if len(wishes) == 0 {
 		return nil, nil
 	}
@@ -148,7 +137,7 @@ func (d *Dispatcher) claimBatch(ctx context.Context, wishes map[int16][]wish) ([
 			untils = append(untils, w.dueBy(now))
 		}
 	}
-	args := d.leaseArgs(now)
+	args := d.leaseArgs(now, with)
 	args["shards"], args["endpoints"], args["lanes"], args["slots"] = shards, endpoints, lanes, slots
 	args["froms"], args["untils"] = froms, untils
 	rows, err := d.deps.Queue.Query(ctx, claimSQL, args)
@@ -162,8 +151,10 @@ func (d *Dispatcher) claimBatch(ctx context.Context, wishes map[int16][]wish) ([
 	return out, nil
 }
 
-func (d *Dispatcher) leaseArgs(now time.Time) pgx.StrictNamedArgs {
-	return pgx.StrictNamedArgs{"owner": d.owner, "until": now.Add(d.cfg.Lease), "inline": inlinePayload}
+func (d *Dispatcher) leaseArgs(now time.Time, with baggage) pgx.StrictNamedArgs {
+	return pgx.StrictNamedArgs{
+		"owner": d.owner, "until": now.Add(d.cfg.Lease), "inline": inlinePayload, "bare": with == bare,
+	}
 }
 
 // collectClaimed reads rows by position: it is the hottest read there is, and reading by name costs a look-up a column.

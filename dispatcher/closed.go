@@ -56,6 +56,12 @@ func (d *Dispatcher) sicken(shard int16, why error) {
 	d.log.Error().Err(why).Int16("bucket", shard).Msg("bucket.left_alone")
 }
 
+// leaveAlone does so with one endpoint.
+func (d *Dispatcher) leaveAlone(endpoint id.ID, why error) {
+	d.roads.close(endpoint, d.deps.Now().Add(sickFor))
+	d.log.Error().Err(why).Str("endpoint", id.Endpoint.Format(endpoint)).Msg("endpoint.left_alone")
+}
+
 // cancelAll cancels, beside the loop, what a closed endpoint still has waiting.
 func (d *Dispatcher) cancelAll(endpoint id.ID, why Reason) {
 	if _, already := d.closing.LoadOrStore(endpoint, true); already {

@@ -20,8 +20,14 @@ var DefaultSchedule = []time.Duration{
 // maxRetryAfter bounds what a receiver may ask for.
 const maxRetryAfter = 24 * time.Hour
 
-// maxRescues is how many times a delivery may lose the process that tries it before it is taken for the cause.
-const maxRescues = 5
+const (
+	// maxRescues is how many times in a row a delivery may be lost with the process that tries it before it is taken for the cause.
+	maxRescues = 5
+	// suspectAfter is how many times in a row it may be lost before it is sent apart. All that is in flight with one that costs
+	// its process its life is lost as well, and looks no better than it does. Of those that were lost so often a process has one
+	// in flight: then the sound ones arrive, and the one that is not falls alone.
+	suspectAfter = 3
+)
 
 // Command is what a receiver asks for in the webhook-delivery header of a 2xx or 4xx answer.
 type Command uint8
@@ -81,7 +87,7 @@ func Decide(f Facts) Decision {
 	if f.Outcome == Unknown {
 		return decideLost(f)
 	}
-	d := Decision{State: StateSucceeded, Failures: f.Failures, Rescues: f.Rescues}
+	d := Decision{State: StateSucceeded, Failures: f.Failures}
 	if f.Outcome != Succeeded {
 		d = decideFailed(f)
 	}
@@ -102,7 +108,7 @@ func Decide(f Facts) Decision {
 }
 
 func decideFailed(f Facts) Decision {
-	d := Decision{State: StateFailed, Failures: f.Failures + 1, Rescues: f.Rescues}
+	d := Decision{State: StateFailed, Failures: f.Failures + 1}
 	switch f.Outcome {
 	case Unauthorized:
 		d.Reason = ReasonUnauthorized

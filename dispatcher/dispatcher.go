@@ -139,6 +139,7 @@ func (r result) deliveryID() string { return id.Delivery.Format(r.claimed.delive
 // and an attempt that it interrupts costs the delivery nothing. read is when the target was looked at.
 func (d *Dispatcher) deliver(ctx context.Context, c claimed, target *subscriptions.Target, read time.Time) {
 	r := result{claimed: c, owner: d.owner, target: target, ownSlot: true}
+	defer d.survive(&r)
 	if err := d.mayBegin(ctx, c, target); err != nil {
 		d.finish(d.putBack(ctx, r, err))
 		return
@@ -171,9 +172,12 @@ func (d *Dispatcher) deliver(ctx context.Context, c claimed, target *subscriptio
 	d.finish(r)
 }
 
-// mayBegin waits for the delivery's slot. It is an error if it has none, or if its lease leaves no time for an attempt, as
+// mayBegin waits for the delivery's slot. It is an error if it has none, if its event could not be read, or if its lease leaves no time for an attempt, as
 // after a process that stood still: somebody else may have it by now.
 func (d *Dispatcher) mayBegin(ctx context.Context, c claimed, t *subscriptions.Target) error {
+	if c.spoilt != nil {
+		return c.spoilt
+	}
 	if err := d.awaitSlot(ctx, c); err != nil {
 		return err
 	}

@@ -60,7 +60,7 @@ func (r *roads) due(now time.Time, first, n, of, most int) (out []dueRoad, looke
 		}
 		some := false
 		for in := range known.lanes {
-			if d.due[in] = known.lanes[in].due(now); d.due[in] {
+			if d.due[in] = known.lanes[in].due(now) && (lane(in) != laneSuspect || r.suspects == 0); d.due[in] {
 				d.likely += known.lanes[in].likely()
 				if at := known.lanes[in].dueAt; !some || at.Before(d.dueSince) {
 					d.dueSince = at

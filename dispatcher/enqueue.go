@@ -22,6 +22,7 @@ const (
 	laneFirst   lane = iota // first attempts
 	laneRetry               // retries
 	laneOrdered             // those that go in the order of their group, first attempts and retries alike
+	laneSuspect             // those that were lost with their process again and again, in a group or not
 	laneCount
 )
 

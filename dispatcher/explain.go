@@ -29,6 +29,9 @@ func explain(o Outcome, a answer) string {
 	case Succeeded:
 		return ""
 	case Unknown:
+		if a.err != nil {
+			return "the fault is Postrider's own, and not the endpoint's: " + a.err.Error()
+		}
 		return "outcome unknown: the process that made this attempt ended before it could record the answer"
 	case Unauthorized:
 		return fmt.Sprintf("the endpoint answered %d: it refuses our credentials; check its secret and headers", a.status)

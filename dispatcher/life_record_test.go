@@ -100,6 +100,7 @@ func (b *batch) answered(f *flight) {
 	b.met["attempt: "+f.answer.outcome().String()]++
 	now, s := b.w.clock(), f.endpoint
 	m := f.answer.means(now, f.failures, lifeSchedule, lifeJitter)
+	f.rescues = 0
 	if m.failed {
 		f.failures++
 	}

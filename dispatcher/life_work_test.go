@@ -138,6 +138,9 @@ func (p *play) mayFly(w *worker, r *http.Request, taken []*life) *flight {
 		p.Fatalf("%v is sent to an endpoint that wants a pause of %v", l.id, s.paused.Sub(now))
 	}
 	for _, o := range p.lives {
+		if o != l && o.rescues >= suspectAfter && l.rescues >= suspectAfter && (slices.Contains(taken, o) || o.state == InFlight && o.owner == w.owner) {
+			p.Fatalf("%v and %v are in flight from one process, and were both lost again and again", l.id, o.id)
+		}
 		if l.group == 0 || o == l || o.endpoint != s || o.group != l.group || o.state.Finished() {
 			continue
 		}

@@ -13,13 +13,15 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/postrider/postrider/internal/fault"
 	"github.com/postrider/postrider/internal/id"
 	"github.com/postrider/postrider/internal/pg"
 )
 
 // Of deliveries that go in the order of their group, only the head of each group may be claimed: the oldest that is not
 // finished. It holds back the others of its group while it is in flight or waits for a retry, and no other group.
+//
+// A head that was lost with its process again and again is in another lane. It holds its group back like any, and is claimed by
+// claimSQL.
 //
 // A head that is not due before its event's deliver_at holds nothing back: its turn comes when its time does.
 
@@ -53,20 +55,20 @@ SELECT FROM endpoints e WHERE e.shard = @shard AND e.id = ANY (@endpoints::bigin
 // ended with, and whether there was none behind.
 const orderedSQL = `
 WITH RECURSIVE heads AS (
-    (SELECT d.group_id, d.id, d.state, d.next_retry_at, d.attempts, 1 AS n FROM deliveries d
+    (SELECT d.group_id, d.id, d.state, d.next_retry_at, d.attempts, d.lane, 1 AS n FROM deliveries d
       WHERE d.shard::bigint = @shard AND d.endpoint_id = @endpoint AND d.group_id > @group
         AND (d.state <> 'scheduled' OR d.next_retry_at <= @now)
       ORDER BY d.group_id, d.id LIMIT 1)
     UNION ALL
-    SELECT n.group_id, n.id, n.state, n.next_retry_at, n.attempts, h.n + 1 FROM heads h CROSS JOIN LATERAL (
-        SELECT d.group_id, d.id, d.state, d.next_retry_at, d.attempts FROM deliveries d
+    SELECT n.group_id, n.id, n.state, n.next_retry_at, n.attempts, n.lane, h.n + 1 FROM heads h CROSS JOIN LATERAL (
+        SELECT d.group_id, d.id, d.state, d.next_retry_at, d.attempts, d.lane FROM deliveries d
          WHERE d.shard::bigint = @shard AND d.endpoint_id = @endpoint AND d.group_id > h.group_id
            AND (d.state <> 'scheduled' OR d.next_retry_at <= @now)
          ORDER BY d.group_id, d.id LIMIT 1) n
      WHERE h.n < @walk
 ), free AS MATERIALIZED (
     SELECT h.id, h.group_id FROM heads h
-     WHERE h.state <> 'in_flight' AND h.next_retry_at <= @until_due
+     WHERE h.state <> 'in_flight' AND h.next_retry_at <= @until_due AND h.lane = @lane
        AND NOT EXISTS (SELECT FROM (
             SELECT d.state FROM deliveries d
              WHERE d.shard::bigint = @shard AND d.endpoint_id = @endpoint AND d.group_id = h.group_id
@@ -86,42 +88,35 @@ SELECT @shard::smallint, 0, 0, 0, 0, 0, 0, 0, @now,
        CASE WHEN (SELECT count(*) FROM free) < @slots AND w.n < @walk THEN 'whole' END, NULL, NULL, NULL
   FROM walk w`
 
-// claimOrdered takes leases of groups' heads, one transaction a bucket. A bucket that the database refuses to claim in costs
-// itself alone.
+// claimOrdered takes leases of groups' heads, one transaction a bucket.
 func (d *Dispatcher) claimOrdered(ctx context.Context, wishes map[int16][]wish) ([]claimed, error) {
 	var got []claimed
-	var failed error
 	for _, shard := range slices.Sorted(maps.Keys(wishes)) {
-		some, err := d.claimGroups(ctx, shard, wishes[shard])
-		got = append(got, some...)
-		if err == nil {
-			continue
+		one := map[int16][]wish{shard: wishes[shard]}
+		some, err := d.claimGroups(ctx, one, withEvents)
+		if refused(ctx, err) {
+			some, err = d.claimApart(ctx, one, d.claimGroups)
 		}
-		failed = err
-		if fault.Is(err, fault.Unavailable) || ctx.Err() != nil {
-			break
+		if got = append(got, some...); err != nil {
+			return leasedOr(got, err)
 		}
-		d.sicken(shard, err)
 	}
-	if len(got) > 0 {
-		return got, nil // what is leased has to go out
-	}
-	return nil, failed
+	return got, nil
 }
 
 // claimGroups takes leases in one bucket. Endpoints whose rows somebody holds are left alone for a while, and no others.
-func (d *Dispatcher) claimGroups(ctx context.Context, shard int16, wishes []wish) (got []claimed, err error) {
-	got, err = d.claimHeads(ctx, shard, wishes)
-	var pgErr *pgconn.PgError
-	if !errors.As(err, &pgErr) || pgErr.Code != "55P03" { // lock_not_available
-		return got, err
-	}
-	if len(wishes) == 1 {
-		d.roads.close(id.ID{Shard: shard, N: wishes[0].endpoint}, d.deps.Now().Add(lockRest))
-		return nil, nil
-	}
-	for _, w := range wishes {
-		some, err := d.claimGroups(ctx, shard, []wish{w})
+func (d *Dispatcher) claimGroups(ctx context.Context, wishes map[int16][]wish, with baggage) (got []claimed, err error) {
+	for shard, list := range wishes {
+		some, err := d.claimHeads(ctx, shard, list, with)
+		var pgErr *pgconn.PgError
+		switch {
+		case !errors.As(err, &pgErr) || pgErr.Code != "55P03": // lock_not_available
+		case len(list) == 1:
+			d.roads.close(id.ID{Shard: shard, N: list[0].endpoint}, d.deps.Now().Add(lockRest))
+			err = nil
+		default:
+			some, err = d.claimEach(ctx, shard, list, with)
+		}
 		got = append(got, some...)
 		if err != nil {
 			return got, err
@@ -130,7 +125,19 @@ func (d *Dispatcher) claimGroups(ctx context.Context, shard int16, wishes []wish
 	return got, nil
 }
 
-func (d *Dispatcher) claimHeads(ctx context.Context, shard int16, wishes []wish) (got []claimed, err error) {
+// claimEach asks for one endpoint after the other.
+func (d *Dispatcher) claimEach(ctx context.Context, shard int16, list []wish, with baggage) (got []claimed, err error) {
+	for _, w := range list {
+		some, err := d.claimGroups(ctx, map[int16][]wish{shard: {w}}, with)
+		got = append(got, some...)
+		if err != nil {
+			return got, err
+		}
+	}
+	return got, nil
+}
+
+func (d *Dispatcher) claimHeads(ctx context.Context, shard int16, wishes []wish, with baggage) (got []claimed, err error) {
 	ctx, cancel := context.WithTimeout(ctx, dbPatience)
 	defer cancel()
 	endpoints := make([]int64, len(wishes))
@@ -145,9 +152,9 @@ func (d *Dispatcher) claimHeads(ctx context.Context, shard int16, wishes []wish)
 		batch.Queue(oneAtATimeSQL, pgx.StrictNamedArgs{"shard": shard, "endpoints": endpoints})
 		for i, w := range wishes {
 			found[i] = nil
-			args := d.leaseArgs(now)
+			args := d.leaseArgs(now, with)
 			args["shard"], args["endpoint"], args["slots"], args["group"] = shard, w.endpoint, w.slots, w.group
-			args["now"], args["until_due"] = now, w.dueBy(now)
+			args["now"], args["until_due"], args["lane"] = now, w.dueBy(now), laneOrdered
 			args["walk"], args["late"], args["returned"] = walkLimit, lateHeads, returnedHeads
 			batch.Queue(orderedSQL, args).Query(collectClaimed(&found[i]))
 		}

@@ -454,8 +454,8 @@ func TestLanesFollowWhatBecameOfADelivery(t *testing.T) {
 	}
 }
 
-// A bucket that the database refuses to claim in costs itself, not those behind it.
-func TestBucketThatCannotBeClaimedInHoldsUpNoOther(t *testing.T) {
+// An endpoint that the database refuses to claim of costs itself, not those behind it.
+func TestEndpointThatCannotBeClaimedOfHoldsUpNoOther(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, always(200))
 	endpoint := w.endpoint()
@@ -464,15 +464,13 @@ func TestBucketThatCannotBeClaimedInHoldsUpNoOther(t *testing.T) {
 		0:              {{endpoint: 1, lane: laneOrdered, slots: -1, group: firstGroup}}, // LIMIT must not be negative
 		endpoint.Shard: {{endpoint: endpoint.N, lane: laneOrdered, slots: 1, group: firstGroup}},
 	}
-	if endpoint.Shard == 0 {
-		t.Fatal("the tenant is in the bucket that is to be refused")
-	}
 	got, err := w.d.claimOrdered(t.Context(), bad)
 	if err != nil || len(got) != 1 || got[0].ID != delivery.N {
 		t.Errorf("%v, %v", got, err)
 	}
-	if !w.d.sick(0) || w.d.sick(endpoint.Shard) {
-		t.Error("the bucket is asked again at once")
+	alone := func(e id.ID) bool { return w.d.roads.to(e).closedUntil.After(w.clock()) }
+	if !alone(id.ID{N: 1}) || alone(endpoint) {
+		t.Error("the endpoint is asked again at once, or the other one is not")
 	}
 }
 
@@ -513,10 +511,10 @@ func TestTwoClaimsOfOneEndpointDoNotOverlap(t *testing.T) {
 	early := w.ids.Next()
 	w.enqueueIn(1, endpoint, `{}`)
 	first := w.another(always(200))
-	args := first.leaseArgs(w.clock())
+	args := first.leaseArgs(w.clock(), withEvents)
 	args["shard"], args["endpoint"], args["slots"], args["group"] = endpoint.Shard, endpoint.N, 1, firstGroup
 	args["walk"], args["late"], args["returned"] = walkLimit, lateHeads, returnedHeads
-	args["now"], args["until_due"] = w.clock(), w.clock()
+	args["now"], args["until_due"], args["lane"] = w.clock(), w.clock(), laneOrdered
 	tx, err := w.db.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -20,12 +20,12 @@ func TestPlansOfTheQueue(t *testing.T) {
 	w := newWorld(t, always(200))
 	endpoint := w.endpoint()
 	one := []int16{endpoint.Shard}
-	wishes := w.d.leaseArgs(w.clock())
+	wishes := w.d.leaseArgs(w.clock(), withEvents)
 	wishes["shards"], wishes["endpoints"], wishes["lanes"] = one, []int64{endpoint.N}, []int16{int16(laneFirst)}
 	wishes["slots"], wishes["froms"], wishes["untils"] = []int32{10}, []time.Time{{}}, []time.Time{w.clock()}
-	heads := w.d.leaseArgs(w.clock())
+	heads := w.d.leaseArgs(w.clock(), withEvents)
 	heads["shard"], heads["endpoint"], heads["slots"], heads["group"] = endpoint.Shard, endpoint.N, 10, firstGroup
-	heads["now"], heads["until_due"] = w.clock(), w.clock()
+	heads["now"], heads["until_due"], heads["lane"] = w.clock(), w.clock(), laneOrdered
 	heads["walk"], heads["late"], heads["returned"] = walkLimit, lateHeads, returnedHeads
 	results := recordArgs([]result{{
 		claimed: claimed{Shard: endpoint.Shard, ID: 1, Attempts: 1}, target: &subscriptions.Target{}, noAttempt: true,

@@ -89,6 +89,7 @@ var (
 func (d *Dispatcher) record(ctx context.Context, results []result, again bool) (won []result, err error) {
 	ctx, cancel := context.WithTimeout(ctx, dbPatience)
 	defer cancel()
+	defer d.surviveRecord(&err)
 	if err := d.register(ctx); err != nil {
 		return nil, err
 	}

@@ -58,7 +58,7 @@ func (d *Dispatcher) recorded(results, won []result) {
 		}
 		switch {
 		case !r.decision.State.Finished():
-			d.roads.note(endpoint, laneOf(r.claimed.Group, r.decision.Failures), r.decision.NextAt)
+			d.roads.note(endpoint, laneOf(r.claimed.Group, r.decision.Failures, r.decision.Rescues), r.decision.NextAt)
 		case r.decision.State == StateSucceeded:
 			d.deps.Metrics.Delivered(d.deps.Now().Sub(id.TimeOf(r.claimed.EventID)))
 		}

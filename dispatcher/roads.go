@@ -19,6 +19,7 @@ type roads struct {
 	turn       id.ID         // the endpoint that a round of wishes ended with: the next round begins behind it
 	tenants    map[int64]int // how many are in flight, by tenant
 	retries    int           // how many retries are in flight
+	suspects   int           // and how many that were lost again and again: one at most
 }
 
 // road leads to one endpoint.
@@ -140,9 +141,7 @@ func (r *roads) claimed(now time.Time, asked map[int16][]wish, got []claimed) {
 			hint.from = from
 		}
 		r.tenants[c.TenantID]++
-		if c.lane() == laneRetry {
-			r.retries++
-		}
+		r.count(c.lane(), 1)
 	}
 	for shard, wishes := range asked {
 		for _, w := range wishes {
@@ -188,9 +187,7 @@ func (r *roads) left(c claimed, s symptom, unwell bool, most int, begun, now tim
 	if !begun.IsZero() { // else nothing went out, which says nothing
 		known.learn(c.ID, s, unwell, most, begun, now)
 	}
-	if c.lane() == laneRetry {
-		r.retries--
-	}
+	r.count(c.lane(), -1)
 	if r.tenants[c.TenantID]--; r.tenants[c.TenantID] <= 0 {
 		delete(r.tenants, c.TenantID)
 	}
@@ -199,6 +196,17 @@ func (r *roads) left(c claimed, s symptom, unwell bool, most int, begun, now tim
 		known.unwell = 0 // it opens the breaker, if nobody else has, and counts anew when it is closed again
 	}
 	return inARow
+}
+
+// count keeps account of the lanes that may have only so many in flight from here.
+func (r *roads) count(in lane, n int) {
+	switch in {
+	case laneRetry:
+		r.retries += n
+	case laneSuspect:
+		r.suspects += n
+	case laneFirst, laneOrdered, laneCount:
+	}
 }
 
 // waits reports whether an endpoint has something due that waited for the slot that has just become free.

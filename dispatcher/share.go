@@ -24,6 +24,7 @@ type sharing struct {
 	scarce     bool          // few slots are free: who has less goes first
 	fair       int           // how many slots each tenant would have if all had as many
 	retryRoom  int           // how many retries may be put on their way
+	suspects   int           // and how many that were lost again and again
 	tenants    map[int64]int // in flight, with what is given in this round
 	given      []given
 }
@@ -43,7 +44,8 @@ func (r dueRoad) onlyRetries() bool { return !r.due[laneFirst] && !r.due[laneOrd
 func newSharing(r *roads, room, free, most int) *sharing {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s := &sharing{room: room, free: free, retryRoom: max(most-most/retryPart, 1) - r.retries, tenants: maps.Clone(r.tenants)}
+	s := &sharing{room: room, free: free, retryRoom: max(most-most/retryPart, 1) - r.retries, suspects: 1 - r.suspects}
+	s.tenants = maps.Clone(r.tenants)
 	s.scarce, s.fair = free <= most/scarcePart, max(most/(len(s.tenants)+1), 1)
 	return s
 }
@@ -125,6 +127,11 @@ func (s *sharing) wishes(r *roads) (plain, ordered map[int16][]wish) {
 func (s *sharing) lanes(g given, known *road) [laneCount]int {
 	var out [laneCount]int
 	due, left := g.road.due, g.got
+	if due[laneSuspect] && s.suspects > 0 {
+		out[laneSuspect] = 1
+		s.suspects--
+		left--
+	}
 	if g.road.onlyRetries() || !g.pass.turn.IsZero() && due[laneRetry] {
 		// Of those alone, take has seen to retryRoom. A retry is the better probe: it costs no delivery its first attempt.
 		out[laneRetry] = left

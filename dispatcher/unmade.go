@@ -10,19 +10,30 @@ import (
 
 // What ends a claim without a judged attempt.
 
-var (
-	errNoEvent = errors.New("the event is not there any more")
-	errNoSlot  = errors.New("the endpoint's rate limit leaves no slot yet")
-	errLate    = errors.New("the lease leaves no time for an attempt")
-	errClosed  = errors.New("nothing may be sent to the endpoint any more")
+var errNoEvent = errors.New("the event is not there any more")
+
+// notNow is why a delivery is put back that nothing is wrong with.
+type notNow string
+
+func (n notNow) Error() string { return string(n) }
+
+const (
+	errNoSlot = notNow("the endpoint's rate limit leaves no slot yet")
+	errLate   = notNow("the lease leaves no time for an attempt")
+	errClosed = notNow("nothing may be sent to the endpoint any more")
 )
 
 // putBack returns a delivery that cannot be sent just now: the database is away, memory for its payload did not come free
-// in time, its endpoint's rate limit leaves no slot yet, its endpoint was closed meanwhile, or we are stopping. The claim costs it nothing; only if the payload is gone
-// can it never be sent.
+// in time, its endpoint's rate limit leaves no slot yet, its endpoint was closed meanwhile, or we are stopping. The claim costs it
+// nothing, unless the database is there and does not give away what is needed of it; only if the payload is gone can it never
+// be sent.
 func (d *Dispatcher) putBack(ctx context.Context, r result, err error) result {
-	if fault.Is(err, fault.NotFound) {
+	var delay notNow
+	switch {
+	case fault.Is(err, fault.NotFound):
 		return unsendable(r, err)
+	case refused(ctx, err) && !errors.As(err, &delay):
+		return d.spoil(r, err)
 	}
 	wait := time.Second
 	if ctx.Err() != nil {

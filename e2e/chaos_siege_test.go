@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/postrider/postrider/internal/id"
 	"github.com/postrider/postrider/internal/pgtest"
 )
 
@@ -36,7 +38,8 @@ type siege struct {
 	producers sync.WaitGroup
 	stop      chan struct{}
 	mu        sync.Mutex
-	accepted  map[string]int // deliveries of an event
+	accepted  map[string]int    // deliveries of an event
+	payloads  map[string]string // by event
 	unsure    map[string]bool
 	news      chan struct{} // one more was accepted
 }
@@ -59,7 +62,7 @@ func besiege(t *testing.T, fault, database string, env settings) *siege {
 	t.Helper()
 	s := &siege{
 		t: t, fault: fault, database: database, stop: make(chan struct{}), accepted: map[string]int{},
-		unsure: map[string]bool{}, news: make(chan struct{}, 1),
+		payloads: map[string]string{}, unsure: map[string]bool{}, news: make(chan struct{}, 1),
 		env: settings{"DATABASE_URL": database, "DELIVERY_LEASE": siegeLease},
 	}
 	maps.Copy(s.env, env)
@@ -161,6 +164,7 @@ func (s *siege) enqueue(key string) bool {
 			o := got.object(s.t)
 			s.mu.Lock()
 			s.accepted[o.text("id")] = o.number("deliveries")
+			s.payloads[o.text("id")] = key
 			s.mu.Unlock()
 			select {
 			case s.news <- struct{}{}:
@@ -250,12 +254,12 @@ func (s *siege) query(sql string, into ...any) {
 
 // verdict waits until everything is delivered and holds the books against each other: what was accepted, what the database
 // says became of it, and what came to the receiver. twice is how many deliveries may have come more than once: those in
-// flight when something was killed.
-func (s *siege) verdict(twice int) {
+// flight when something was killed. What else than success became of payloads, the test says: "payload state reason".
+func (s *siege) verdict(twice int, otherwise ...string) {
 	s.t.Helper()
 	s.finish()
 	s.calm()
-	s.states()
+	parked := s.states(otherwise)
 	came := map[string]map[string]int{} // by event and delivery
 	for _, r := range s.host.requests() {
 		event := r.get("webhook-id")
@@ -266,6 +270,10 @@ func (s *siege) verdict(twice int) {
 	}
 	lost, again, deliveries := 0, 0, 0
 	for event, n := range s.accepted {
+		if parked[event] {
+			delete(came, event)
+			continue
+		}
 		deliveries += n
 		lost += max(n-len(came[event]), 0)
 		for _, times := range came[event] {
@@ -285,6 +293,12 @@ func (s *siege) verdict(twice int) {
 	note(line{s.fault, len(s.accepted), deliveries, lost, again, twice})
 }
 
+func (s *siege) unfinished() (n int) {
+	s.t.Helper()
+	s.query(`SELECT count(*)::int FROM deliveries`, &n)
+	return n
+}
+
 // calm waits until nothing is unfinished.
 func (s *siege) calm() {
 	s.t.Helper()
@@ -292,8 +306,7 @@ func (s *siege) calm() {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		var left int
-		s.query(`SELECT count(*) FROM deliveries`, &left)
+		left := s.unfinished()
 		if left == 0 {
 			return
 		}
@@ -307,23 +320,39 @@ func (s *siege) calm() {
 	}
 }
 
-// states holds the finished deliveries against the events: each one succeeded, none is missing, and none has an attempt
-// too many in its history.
-func (s *siege) states() {
+// states holds the finished deliveries against the events: none is missing, each one succeeded, or became what the test says
+// of its payload, and none has an attempt too many in its history. It gives the events whose deliveries did not all succeed.
+func (s *siege) states(otherwise []string) (parked map[string]bool) {
 	s.t.Helper()
-	var made, succeeded, strange int
+	var made, finished, strange int
 	s.query(`SELECT coalesce(sum(cardinality(delivery_ids)), 0)::int FROM events`, &made)
-	s.query(`SELECT count(*) FILTER (WHERE state = 'succeeded')::int FROM deliveries_finished`, &succeeded)
-	if made != succeeded {
-		var why string
-		s.query(`SELECT string_agg(DISTINCT concat_ws(' ', state, reason, last_outcome), ', ') FROM deliveries_finished`, &why)
-		s.t.Errorf("%s: of %d deliveries %d succeeded: %s", s.fault, made, succeeded, why)
+	s.query(`SELECT count(*)::int FROM deliveries_finished`, &finished)
+	if made != finished {
+		s.t.Errorf("%s: %d deliveries were made, and %d are finished", s.fault, made, finished)
+	}
+	var buckets []int16
+	var events []int64
+	var ends, what []string
+	s.query(`SELECT array_agg(shard), array_agg(event_id), array_agg(concat_ws(' ', state, reason))
+	    FROM deliveries_finished WHERE state <> 'succeeded'`, &buckets, &events, &ends)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	parked = map[string]bool{}
+	for n, end := range ends {
+		event := id.Event.Format(id.ID{Shard: buckets[n], N: events[n]})
+		parked[event] = true
+		what = append(what, s.payloads[event]+" "+end)
+	}
+	slices.Sort(what)
+	if what = slices.Compact(what); !slices.Equal(what, otherwise) {
+		s.t.Errorf("%s: not succeeded: %v", s.fault, what)
 	}
 	s.query(`SELECT count(*)::int FROM (SELECT f.id FROM deliveries_finished f LEFT JOIN attempts a ON a.shard = f.shard AND a.delivery_id = f.id
 	    GROUP BY f.id, f.attempts HAVING count(DISTINCT a.attempt) <> f.attempts) x`, &strange)
 	if strange > 0 {
 		s.t.Errorf("%s: %d deliveries count other attempts than their history has", s.fault, strange)
 	}
+	return parked
 }
 
 // line is one of the report.

@@ -120,7 +120,8 @@ func TestImpossibleRowsAreRefused(t *testing.T) {
 		{"deliveries", waiting.with(row{"lane": 2, "group_id": 7}), ""},
 		{"deliveries", waiting.with(row{"lane": 2}), "deliveries_lane"},
 		{"deliveries", waiting.with(row{"group_id": 7}), "deliveries_lane"},
-		{"deliveries", waiting.with(row{"lane": 3}), "deliveries_lane_check"},
+		{"deliveries", waiting.with(row{"lane": 3}), "deliveries_lane"},
+		{"deliveries", waiting.with(row{"lane": 4}), "deliveries_lane"},
 		{"deliveries", waiting.with(row{"lane": nil}), notNull},
 
 		{"deliveries_finished", succeeded, ""},

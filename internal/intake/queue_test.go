@@ -504,3 +504,28 @@ func TestAStoreThatHangsIsGivenUp(t *testing.T) {
 		}
 	})
 }
+
+// Our own code panics over one event: its caller alone hears of it, and the process lives on.
+func TestPanicFailsItsOwnRequest(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &store{fail: func(types []string, _ time.Duration) error {
+			if slices.Contains(types, "spoilt") {
+				panic("over this one")
+			}
+			return nil
+		}}
+		q := newQueue(s.commit)
+		defer func() { _ = q.close(t.Context()) }()
+		var wg sync.WaitGroup
+		for _, name := range []string{"a", "spoilt", "b"} {
+			wg.Go(func() {
+				_, _, err := q.do(t.Context(), ask(name, ""))
+				if (name == "spoilt") != (err != nil) || err != nil && fault.CodeOf(err) != fault.Internal {
+					t.Errorf("%s: %v", name, err)
+				}
+			})
+		}
+		wg.Wait()
+	})
+}

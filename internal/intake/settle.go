@@ -3,6 +3,8 @@ package intake
 import (
 	"context"
 	"errors"
+	"fmt"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -61,14 +63,21 @@ func (q *queue) settle(group []*job) {
 	}
 }
 
-func (q *queue) try(group []*job, patience time.Duration) ([]verdict, error) {
+// try commits a group. Should our own code panic over it, that is a fault of something in it, and the process lives on: it
+// has other callers.
+func (q *queue) try(group []*job, patience time.Duration) (verdicts []verdict, err error) {
 	ctx, cancel := context.WithTimeout(q.ctx, commitTimeout)
 	defer cancel()
+	defer func() {
+		if what := recover(); what != nil {
+			err = fmt.Errorf("store events: panic: %v\n%s", what, debug.Stack())
+		}
+	}()
 	reqs := make([]*request, len(group))
 	for n, j := range group {
 		reqs[n] = j.request
 	}
-	verdicts, err := q.commit(ctx, reqs, patience)
+	verdicts, err = q.commit(ctx, reqs, patience)
 	if err != nil && q.ctx.Err() != nil {
 		return nil, fault.Wrap(fault.Unavailable, err, "shutting down")
 	}
