@@ -281,7 +281,12 @@ func TestHTTP2Answers(t *testing.T) {
 		status int
 		err    string
 	}{
-		"200":                       {func(c *h2call) bool { return c.answer("200", "x", "y") }, 200, ""},
+		"200":                     {func(c *h2call) bool { return c.answer("200", "x", "y") }, 200, ""},
+		"frames of no known type": {func(c *h2call) bool { return c.fr.WriteRawFrame(0xbe, 0, c.stream, nil) == nil && c.answer("200") }, 200, ""},
+		"PRIORITY": {func(c *h2call) bool {
+			return c.fr.WritePriority(c.stream, http2.PriorityParam{StreamDep: 7}) == nil && c.answer("200")
+		}, 200, ""},
+		"DATA before the headers":   {func(c *h2call) bool { return c.fr.WriteData(c.stream, true, []byte("x")) == nil }, 0, "stream error: stream ID 1; PROTOCOL_ERROR"},
 		"700":                       {func(c *h2call) bool { return c.answer("700") }, 700, ""},
 		"020":                       {func(c *h2call) bool { return c.answer("020") }, 20, ""},
 		"307":                       {func(c *h2call) bool { return c.answer("307", "location", "https://127.0.0.1:1/") }, 307, ""},
