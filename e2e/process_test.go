@@ -75,7 +75,10 @@ func startAs(t *testing.T, roles string, over settings) *process {
 	p.cmd = exec.Command(program, "serve", "--roles", roles)
 	p.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir()}
 	for key, value := range env {
-		p.cmd.Env = append(p.cmd.Env, "POSTRIDER_"+key+"="+value)
+		if !strings.HasPrefix(key, "SSL_") { // those are Go's
+			key = "POSTRIDER_" + key
+		}
+		p.cmd.Env = append(p.cmd.Env, key+"="+value)
 	}
 	out, err := p.cmd.StderrPipe()
 	if err != nil {
