@@ -42,7 +42,7 @@ func explain(o Outcome, a answer) string {
 	case Retryable, Rejected:
 		return strings.TrimSpace(fmt.Sprintf("the endpoint answered %d %s", a.status, http.StatusText(a.status)))
 	case Timeout:
-		return "no whole answer within " + a.timeout.String()
+		return explainTimeout(a)
 	case DNSError:
 		return explainDNS(a.err)
 	case ConnectError:
@@ -50,10 +50,7 @@ func explain(o Outcome, a answer) string {
 	case TLSError:
 		return explainTLS(a)
 	case ProtocolError:
-		if a.err == nil {
-			return fmt.Sprintf("the endpoint answered with status %d, which is no final HTTP answer", a.status)
-		}
-		return "the endpoint's answer is not valid HTTP"
+		return explainProtocol(a)
 	case Blocked:
 		var f *fault.Error
 		if errors.As(a.err, &f) && f.Detail != "" {
