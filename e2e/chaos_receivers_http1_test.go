@@ -26,6 +26,7 @@ type mischief struct {
 	body    string            // what is kept of the answer's body; "" is not looked at
 	size    int               // how much is kept of it; 0 is not looked at
 	headers map[string]string // what has to be among the kept ones
+	says    string            // what has to be in the attempt's error
 }
 
 // where says which of the connections a mischief is done on.
@@ -69,7 +70,7 @@ func floods(piece string) func(*guest) { return func(g *guest) { g.flood(piece) 
 // silences are receivers that take their time.
 func silences() []mischief {
 	return []mischief{
-		{name: "takes a request and is silent", play: after("", (*guest).hold), hangs: true, outcome: "timeout"},
+		{name: "takes a request and is silent", play: after("", (*guest).hold), hangs: true, outcome: "timeout", says: "no whole answer within 3s"},
 		{name: "reads nothing", play: (*guest).wait, unread: true, hangs: true, outcome: "timeout"},
 		{name: "reads nothing of a big request", play: (*guest).wait, unread: true, big: true, hangs: true, outcome: "timeout"},
 		{name: "stops reading in the middle of a request", play: func(g *guest) { g.some(1000); g.wait() }, big: true, hangs: true, outcome: "timeout"},
@@ -99,21 +100,21 @@ func silences() []mischief {
 
 // endless are receivers that do not stop.
 func endless() []mischief {
-	const exceeds = "protocol_error"
+	const exceeds, tooLarge = "protocol_error", "headers of the endpoint's answer are too large"
 	var packed bytes.Buffer
 	z := gzip.NewWriter(&packed)
 	_, _ = z.Write(make([]byte, 10<<20))
 	_ = z.Close()
 	bomb := "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n" + packed.String()
 	return []mischief{
-		{name: "endless headers", flood: true, play: after("HTTP/1.1 200 OK\r\n", floods("X-A: bcd\r\n")), outcome: exceeds},
-		{name: "a header line without end", flood: true, play: after("HTTP/1.1 200 OK\r\nX-A: ", floods("x")), outcome: exceeds},
-		{name: "a header's name without end", flood: true, play: after("HTTP/1.1 200 OK\r\n", floods("x")), outcome: exceeds},
-		{name: "a status line without end", flood: true, play: after("HTTP/1.1 200 ", floods("x")), outcome: exceeds},
+		{name: "endless headers", flood: true, play: after("HTTP/1.1 200 OK\r\n", floods("X-A: bcd\r\n")), outcome: exceeds, says: tooLarge},
+		{name: "a header line without end", flood: true, play: after("HTTP/1.1 200 OK\r\nX-A: ", floods("x")), outcome: exceeds, says: tooLarge},
+		{name: "a header's name without end", flood: true, play: after("HTTP/1.1 200 OK\r\n", floods("x")), outcome: exceeds, says: tooLarge},
+		{name: "a status line without end", flood: true, play: after("HTTP/1.1 200 ", floods("x")), outcome: exceeds, says: tooLarge},
 		{name: "line ends without end", flood: true, play: after("", floods("\r\n")), outcome: "protocol_error"},
-		{name: "obs-fold without end", flood: true, play: after("HTTP/1.1 200 OK\r\nX-A: b\r\n", floods(" c\r\n")), outcome: exceeds},
-		{name: "1xx without end", flood: true, play: after("", floods("HTTP/1.1 103 E\r\n\r\n")), outcome: exceeds},
-		{name: "100 Continue without end", flood: true, play: after("", floods("HTTP/1.1 100 C\r\n\r\n")), outcome: exceeds},
+		{name: "obs-fold without end", flood: true, play: after("HTTP/1.1 200 OK\r\nX-A: b\r\n", floods(" c\r\n")), outcome: exceeds, says: tooLarge},
+		{name: "1xx without end", flood: true, play: after("", floods("HTTP/1.1 103 E\r\n\r\n")), outcome: exceeds, says: tooLarge},
+		{name: "100 Continue without end", flood: true, play: after("", floods("HTTP/1.1 100 C\r\n\r\n")), outcome: exceeds, says: tooLarge},
 		{name: "an endless body", flood: true, play: after("HTTP/1.1 200 OK\r\n\r\n", floods("\x00")), outcome: "succeeded", status: 200, size: kept},
 		{name: "an endless body of a 500", flood: true, play: after("HTTP/1.1 500 No\r\n\r\n", floods("no")), outcome: "retryable", status: 500, size: kept},
 		{name: "a length nobody has", flood: true, play: after("HTTP/1.1 200 OK\r\nContent-Length: 9223372036854775807\r\n\r\n", floods("x")), outcome: "succeeded", status: 200, size: kept},
@@ -122,7 +123,7 @@ func endless() []mischief {
 		{name: "endless trailers", flood: true, play: after("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n", floods("X-A: bcd\r\n")), outcome: "succeeded", status: 200, body: "ok"},
 		{name: "answers without end", flood: true, play: after("", floods(ok)), outcome: "succeeded", status: 200, body: "ok"},
 		{name: "a gzip bomb", flood: true, play: tells(bomb), outcome: "succeeded", status: 200, body: packed.String(), headers: map[string]string{"Content-Encoding": "gzip"}},
-		{name: "2 MB of headers", flood: true, play: tells("HTTP/1.1 200 OK\r\n" + strings.Repeat("X-A: bcdefghijklmnop\r\n", 100_000) + "\r\n"), outcome: exceeds},
+		{name: "2 MB of headers", flood: true, play: tells("HTTP/1.1 200 OK\r\n" + strings.Repeat("X-A: bcdefghijklmnop\r\n", 100_000) + "\r\n"), outcome: exceeds, says: tooLarge},
 	}
 }
 

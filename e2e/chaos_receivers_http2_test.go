@@ -126,8 +126,8 @@ func h2floods() []mischief {
 
 // h2departures are receivers that give streams and connections up, at each point.
 func h2departures() []mischief {
-	broken := func(name string, args ...any) mischief {
-		return mischief{name: fmt.Sprintf(name, args...), outcome: "protocol_error"}
+	ends := func(name string, args ...any) mischief {
+		return mischief{name: fmt.Sprintf(name, args...), outcome: "protocol_error", says: "HTTP/2"}
 	}
 	fine := func(name string, args ...any) mischief {
 		return mischief{name: fmt.Sprintf(name, args...), outcome: "succeeded", status: 200}
@@ -141,12 +141,12 @@ func h2departures() []mischief {
 		http2.ErrCodeEnhanceYourCalm, http2.ErrCodeHTTP11Required, 0xff,
 	} {
 		all = append(all,
-			h2case(broken("RST_STREAM %s on the head", code), func(c *call) bool { return c.reset(code) }),
-			h2case(broken("RST_STREAM %s after the request", code), func(c *call) bool { return c.body() && c.reset(code) }),
+			h2case(ends("RST_STREAM %s on the head", code), func(c *call) bool { return c.reset(code) }),
+			h2case(ends("RST_STREAM %s after the request", code), func(c *call) bool { return c.body() && c.reset(code) }),
 			h2case(fine("RST_STREAM %s after the headers", code), func(c *call) bool { return c.body() && c.headers(false, ":status", "200") && c.reset(code) }),
 			h2case(fine("RST_STREAM %s within the body", code), func(c *call) bool { return c.body() && early(c) && c.reset(code) }),
 			h2case(fine("RST_STREAM %s after the answer", code), func(c *call) bool { return c.body() && early(c) && c.data(true, "") && c.reset(code) }),
-			h2case(broken("GOAWAY %s below the request", code), func(c *call) bool { return c.body() && c.goAway(0, code) && c.hold() }),
+			h2case(ends("GOAWAY %s below the request", code), func(c *call) bool { return c.body() && c.goAway(0, code) && c.hold() }),
 		)
 	}
 	refuses := mischief{name: "413 before the body is read, and RST_STREAM NO_ERROR", big: true, outcome: "rejected", status: 413}

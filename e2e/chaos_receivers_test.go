@@ -144,7 +144,7 @@ func (p *process) stands(tenant string, ca *authority) []*stand {
 			open(m, &rogue{tls: two})
 		}
 	}
-	open(mischief{name: "accepts nothing", url: "http://" + deaf(p.t) + "/", outcome: "timeout"}, nil)
+	open(mischief{name: "accepts nothing", url: "http://" + deaf(p.t) + "/", outcome: "timeout", says: "no connection was made in time"}, nil)
 	return all
 }
 

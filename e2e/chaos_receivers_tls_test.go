@@ -21,6 +21,11 @@ func handshakes() []mischief {
 	bare := func(name, outcome string, on func(*guest)) mischief {
 		return mischief{name: name, play: hello(on), where: tlsOnly, bare: true, unread: true, outcome: outcome}
 	}
+	slow := func(name string, on func(*guest)) mischief {
+		m := bare(name, "timeout", on)
+		m.says = "TLS: the handshake was not finished in time"
+		return m
+	}
 	flood := func(name string, on func(*guest)) mischief {
 		m := bare(name, "tls_error", on)
 		m.flood = true
@@ -28,8 +33,8 @@ func handshakes() []mischief {
 	}
 	says := func(text string) func(*guest) { return func(g *guest) { g.say(text); g.hold() } }
 	return []mischief{
-		bare("a handshake never answered", "timeout", (*guest).hold),
-		bare("a handshake, byte by byte", "timeout", drips("\x16\x03\x03\x40\x00\x02\x00\x3f\xfc\x03\x03")),
+		slow("a handshake never answered", (*guest).hold),
+		slow("a handshake, byte by byte", drips("\x16\x03\x03\x40\x00\x02\x00\x3f\xfc\x03\x03")),
 		bare("HTTP instead of TLS", "tls_error", says("HTTP/1.1 400 Bad Request\r\n\r\n")),
 		bare("garbage instead of TLS", "tls_error", says("\xff\x00\xff\x00\xff\x00\xff\x00")),
 		bare("an alert", "tls_error", says("\x15\x03\x03\x00\x02\x02\x28")),

@@ -61,7 +61,8 @@ func (s *stand) attempt(t *testing.T, a object, late func() time.Duration) {
 	if !slices.Contains(strings.Split(s.outcome, "|"), outcome) || !strings.Contains(s.outcome, "|") && a.number("status") != s.status {
 		t.Errorf("want %s %d: %s", s.outcome, s.status, sprint(a))
 	}
-	if (why == "") != (outcome == "succeeded") || strings.Contains(why, "CANARY") || strings.Contains(why, "127.0.0.1") {
+	if (why == "") != (outcome == "succeeded") || strings.Contains(why, "CANARY") || strings.Contains(why, "127.0.0.1") ||
+		!strings.Contains(why, s.says) {
 		t.Errorf("it says %q", why)
 	}
 	body := []byte(a.text("response_body"))
