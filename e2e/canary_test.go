@@ -77,7 +77,7 @@ func TestSpellingsAreFound(t *testing.T) {
 	}
 }
 
-// A secret shows in the answer that makes it and through the secret call, and in no log line, metric, error, list
+// FC-049: a secret shows in the answer that makes it and through the secret call, and in no log line, metric, error, list
 // answer, attempt, delivered request or row of the database.
 func TestSecretsStayWhereTheyBelong(t *testing.T) {
 	t.Parallel()

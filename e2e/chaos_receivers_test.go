@@ -36,7 +36,7 @@ var carriers = 64 * runtime.NumCPU()
 // TestChaosReceivers sends deliveries to receivers of every hostile kind, all at once, with a good one among them. Each has
 // to come to its verdict within the time of an attempt, with one recorded attempt for each request on the wire and all that
 // the receiver said kept as it was; the good one has to be served as if it were alone; and nothing may pile up in the process.
-// FC-020, FC-023, FC-025 and FC-026 are among them.
+// FC-020, FC-023, FC-025, FC-026 and FC-034 (no log line holds the URL's token) are among them.
 func TestChaosReceivers(t *testing.T) {
 	t.Parallel()
 	ca := newAuthority(t)
@@ -144,6 +144,9 @@ func (p *process) stands(tenant string, ca *authority) []*stand {
 			open(m, &rogue{tls: two})
 		}
 	}
+	shut := receive(p.t, nil)
+	_ = shut.l.Close()
+	open(mischief{name: "is not there", url: shut.url("/hook?token=CANARY"), outcome: "connect_error", says: "refused"}, nil)
 	open(mischief{name: "accepts nothing", url: "http://" + deaf(p.t) + "/", outcome: "timeout", says: "no connection was made in time"}, nil)
 	return all
 }

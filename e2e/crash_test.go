@@ -91,7 +91,7 @@ func (p *process) unfinished() string {
 	return "still to do: " + sprint(got[0])
 }
 
-// A dispatcher killed while a receiver holds its request: asked again when the lease ends, and the attempt that nobody
+// FC-039: a dispatcher killed while a receiver holds its request: asked again when the lease ends, and the attempt that nobody
 // saw the end of shows as unknown.
 func TestKilledDuringTheRequest(t *testing.T) {
 	t.Parallel()

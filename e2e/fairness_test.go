@@ -14,7 +14,7 @@ const hangs = 10 * time.Second
 
 var patient = settings{"DELIVERY_TIMEOUT": hangs.String(), "DELIVERY_LEASE": (2 * hangs).String()}
 
-// One endpoint that hangs with 500 due events, in front of ten quick ones: all of theirs are delivered before the first
+// FC-044: one endpoint that hangs with 500 due events, in front of ten quick ones: all of theirs are delivered before the first
 // of its attempts has even timed out.
 func TestHangingEndpointHoldsUpNobody(t *testing.T) {
 	t.Parallel()

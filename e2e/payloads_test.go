@@ -13,7 +13,7 @@ import (
 	"github.com/postrider/postrider/signer"
 )
 
-// payloads have each broken a sender: blanks and escapes that re-serialising loses, numbers beyond a float, duplicate
+// payloads have each broken a sender (FC-001 to FC-011): blanks and escapes that re-serialising loses, numbers beyond a float, duplicate
 // keys, NUL, lone surrogates, bytes that are no UTF-8, things that are no object, nothing at all.
 var payloads = map[string]string{
 	"blanks":        "eyAieiI6IDEsCiAgImEiOiB7InkiOlszLCAyLDFdICwgImIiOm51bGx9LAkibSI6IngiIH0=",
