@@ -57,6 +57,8 @@ type open struct{ pgx.Tx }
 func (open) batch() *pgx.Batch     { return &pgx.Batch{} }
 func (open) commitWith(*pgx.Batch) {}
 
+func (o open) sendLast(ctx context.Context, b *pgx.Batch) error { return o.SendBatch(ctx, b).Close() }
+
 // InsertIn is what Accept does, in a transaction of the caller's that stays open.
 func (i *Intake) InsertIn(ctx context.Context, tx pgx.Tx, tenant id.ID, key string, events []Event) ([]Receipt, error) {
 	r, err := i.check(tenant, key, events, batchPointer)
@@ -79,6 +81,10 @@ type counted struct {
 func (c counted) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
 	*c.n += b.Len()
 	return c.open.SendBatch(ctx, b)
+}
+
+func (c counted) sendLast(ctx context.Context, b *pgx.Batch) error {
+	return c.SendBatch(ctx, b).Close()
 }
 
 // StatementsIn says how many statements a group takes that has one event for each of the tenants.

@@ -2,6 +2,7 @@ package intake
 
 import (
 	"context"
+	"errors"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -14,8 +15,10 @@ type transaction interface {
 	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 	// batch is an empty batch. The first one that is sent begins the transaction.
 	batch() *pgx.Batch
-	// commitWith adds the commit to the last batch: it holds when that was sent without an error.
+	// commitWith adds the commit to the last batch.
 	commitWith(b *pgx.Batch)
+	// sendLast sends the batch with the commit. No error means that it is committed.
+	sendLast(ctx context.Context, b *pgx.Batch) error
 }
 
 // ride is a transaction that costs no round trips of its own: its BEGIN goes out with the first statements and its COMMIT
@@ -24,6 +27,8 @@ type transaction interface {
 type ride struct {
 	pgx.Tx    // nil
 	conn      *pgxpool.Conn
+	asked     bool // the commit went out
+	reached   bool // all before it was answered, and well
 	committed bool
 	over      bool // the connection is given back
 }
@@ -51,13 +56,33 @@ func (r *ride) batch() *pgx.Batch {
 }
 
 func (r *ride) commitWith(b *pgx.Batch) {
-	b.Queue("commit").Exec(func(tag pgconn.CommandTag) error {
-		if tag.String() != "COMMIT" {
+	b.Queue("commit").Fn = func(results pgx.BatchResults) error {
+		r.reached = true
+		tag, err := results.Exec()
+		switch {
+		case err != nil:
+			return err //nolint:wrapcheck // whoever sends the batch says what it was
+		case tag.String() != "COMMIT":
 			return pgx.ErrTxCommitRollback
 		}
 		r.committed = true
 		return nil
-	})
+	}
+}
+
+// sendLast takes the answer to the commit for what counts: a server that is being stopped ends the connection right behind it.
+func (r *ride) sendLast(ctx context.Context, b *pgx.Batch) error {
+	r.asked = true
+	if err := r.SendBatch(ctx, b).Close(); err != nil && !r.committed {
+		return err //nolint:wrapcheck // whoever calls it says what it was
+	}
+	return nil
+}
+
+// Undone is true before the commit went out, and when the server refused something before it, which has it skip the commit.
+func (r *ride) Undone(err error) bool {
+	var pgErr *pgconn.PgError
+	return !r.asked || !r.reached && errors.As(err, &pgErr)
 }
 
 func (r *ride) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
@@ -73,8 +98,8 @@ func (r *ride) Commit(ctx context.Context) error {
 	if !r.committed {
 		b := &pgx.Batch{}
 		r.commitWith(b)
-		if err := r.SendBatch(ctx, b).Close(); err != nil {
-			return err //nolint:wrapcheck // pg.InTx says what it was
+		if err := r.sendLast(ctx, b); err != nil {
+			return err
 		}
 	}
 	r.giveBack()

@@ -35,7 +35,7 @@ func (i *Intake) write(ctx context.Context, tx transaction, drafts []*draft, now
 	}
 	rows.flush()
 	tx.commitWith(b)
-	if err := tx.SendBatch(ctx, b).Close(); err != nil {
+	if err := tx.sendLast(ctx, b); err != nil {
 		return nil, fmt.Errorf("store events: %w", err)
 	}
 	return rows.deliveries, nil

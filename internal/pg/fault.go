@@ -52,11 +52,12 @@ func Fault(err error) error {
 }
 
 // away reports whether a SQLSTATE says that the server cannot work for now: connection (08), resources (53, disk full
-// and too many connections among them), operator intervention (57), a read-only server (25006), or clashes that outlived
-// the tries of InTx (40001, 40P01). PostgreSQL's manual, appendix A.
+// and too many connections among them), operator intervention (57), a disk that fails (58030), a read-only server (25006), a
+// session that it ended while we stood still (25P03), or clashes that outlived the tries of InTx (40001, 40P01). PostgreSQL's
+// manual, appendix A.
 func away(sqlstate string) bool {
 	switch sqlstate {
-	case "25006", "40001", "40P01", "55P03":
+	case readOnlyServer, serializationFailure, deadlockDetected, "55P03", "58030", "25P03":
 		return true
 	}
 	return strings.HasPrefix(sqlstate, "08") || strings.HasPrefix(sqlstate, "53") || strings.HasPrefix(sqlstate, "57")
@@ -65,7 +66,9 @@ func away(sqlstate string) bool {
 // lostConnection reports whether a connection broke off in the middle; pgx has no type for it.
 func lostConnection(err error) bool {
 	text := err.Error()
-	for _, sign := range []string{"unexpected EOF", "conn closed", "connection reset", "broken pipe", "closed pool"} {
+	for _, sign := range []string{
+		"unexpected EOF", "conn closed", "connection reset", "broken pipe", "closed pool", "closed network connection",
+	} {
 		if strings.Contains(text, sign) {
 			return true
 		}

@@ -93,10 +93,12 @@ func open(ctx context.Context, url string, maxConns int, params map[string]strin
 	settle(cfg.ConnConfig)
 	maps.Copy(cfg.ConnConfig.RuntimeParams, params)
 	cfg.MaxConns = int32(min(maxConns, 1<<15)) //nolint:gosec // bounded just here
+	g := guard(cfg)
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("open the database pool: %w", err)
 	}
+	g.pool.Store(pool)
 	if err := pool.Ping(ctx); err != nil {
 		pool.Close()
 		return nil, fmt.Errorf("connect to the database: %w", err)
