@@ -38,6 +38,8 @@ type Options struct {
 	Dir string
 	// Settings are settings of postgresql.conf that go over our own.
 	Settings map[string]string
+	// Env goes over the environment that the server has from us.
+	Env []string
 	// Log gets what the server prints on its standard error; nil drops it.
 	Log io.Writer
 	// Ephemeral makes a cluster that Stop removes with its folder. It does not wait for the disk, so a crash of the machine
@@ -136,6 +138,14 @@ func (c *Cluster) Kill() error {
 	return c.end(immediate)
 }
 
+// KillPostmaster is kill -9 of the postmaster alone, as by the kernel when memory is short: nobody tells the sessions, which
+// end when they notice, and the next start has to wait for the memory that they share. For tests of faults.
+func (c *Cluster) KillPostmaster() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.end(killed)
+}
+
 // Restart starts the server again on the port it had, after Kill or by ending it first.
 func (c *Cluster) Restart(ctx context.Context) error {
 	c.mu.Lock()
@@ -188,6 +198,7 @@ func (c *Cluster) launch(ctx context.Context, keepPort bool) error {
 
 func (c *Cluster) launchOnce(ctx context.Context) error {
 	cmd := c.bin.command(c.dir, "postgres", append([]string{"-D", c.dir.data()}, c.settings()...)...)
+	cmd.Env = append(cmd.Env, c.opts.Env...)
 	server, err := spawn(cmd, c.opts.Log)
 	if err != nil {
 		return err

@@ -233,3 +233,29 @@ func TestServerThatDoesNotStart(t *testing.T) {
 		t.Error(c, err)
 	}
 }
+
+// A postmaster that is killed takes its sessions with it in the end, and the next start waits for that.
+func TestPostmasterKilled(t *testing.T) {
+	t.Parallel()
+	c := start(t, Options{Ephemeral: true, Settings: map[string]string{"fsync": "on", "synchronous_commit": "on"}})
+	session, err := pgx.Connect(t.Context(), c.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Close(context.WithoutCancel(t.Context()))
+	if _, err := session.Exec(t.Context(), `CREATE TABLE kept AS SELECT 'kept' AS word`); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.KillPostmaster(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := query(t, c.URL(), `SELECT word FROM kept`); got != "kept" {
+		t.Errorf("after the restart: %q", got)
+	}
+	if err := session.Ping(t.Context()); err == nil {
+		t.Error("a session outlived its server")
+	}
+}

@@ -22,6 +22,7 @@ type ending syscall.Signal
 const (
 	fast      = ending(syscall.SIGINT)  // sessions are broken off, everything is written out
 	immediate = ending(syscall.SIGQUIT) // nothing is written out; the next start recovers
+	killed    = ending(syscall.SIGKILL) // it ends without a word to its children
 )
 
 const (
@@ -113,9 +114,9 @@ func (p *process) end(how ending) error {
 		signal   ending
 		patience time.Duration
 	}
-	steps := []step{{immediate, immediatePatience}, {ending(syscall.SIGKILL), immediatePatience}}
-	if how == fast {
-		steps = append([]step{{fast, fastPatience}}, steps...)
+	steps := []step{{fast, fastPatience}, {immediate, immediatePatience}, {killed, immediatePatience}}
+	for steps[0].signal != how {
+		steps = steps[1:]
 	}
 	for i, s := range steps {
 		if err := p.cmd.Process.Signal(syscall.Signal(s.signal)); err != nil && !errors.Is(err, os.ErrProcessDone) {
