@@ -37,6 +37,7 @@ type siege struct {
 
 	producers sync.WaitGroup
 	stop      chan struct{}
+	quitting  sync.Once
 	mu        sync.Mutex
 	accepted  map[string]int    // deliveries of an event
 	payloads  map[string]string // by event
@@ -171,7 +172,7 @@ func (s *siege) enqueue(key string) bool {
 			default:
 			}
 			return true
-		case err == nil && got.status < http.StatusInternalServerError:
+		case err == nil && got.status != http.StatusServiceUnavailable:
 			s.t.Errorf("enqueue: status %d: %s", got.status, got.body)
 			return false
 		}
@@ -220,6 +221,9 @@ func (s *siege) await(tr *trap) {
 	}
 }
 
+// quit ends the producers.
+func (s *siege) quit() { s.quitting.Do(func() { close(s.stop) }) }
+
 // finish waits for the producers; they end by themselves when all their events are accepted.
 func (s *siege) finish() {
 	s.t.Helper()
@@ -228,7 +232,7 @@ func (s *siege) finish() {
 	select {
 	case <-done:
 	case <-time.After(siegePatience):
-		close(s.stop)
+		s.quit()
 		<-done
 		s.t.Fatalf("%s: producers could not enqueue", s.fault)
 	}

@@ -26,6 +26,7 @@ type wire struct {
 
 	mu    sync.Mutex
 	traps []*trap
+	whim  func(c *wireConn, sql string) (h how, springs bool) // for each statement without a trap; nil: none. Set it before any comes
 	conns map[*wireConn]bool
 }
 
@@ -157,6 +158,11 @@ func (w *wire) spring(c *wireConn, sql string) *trap {
 			return tr
 		}
 	}
+	if w.whim != nil {
+		if h, springs := w.whim(c, sql); springs {
+			return &trap{how: h, sprung: make(chan struct{}), release: make(chan struct{})}
+		}
+	}
 	return nil
 }
 
@@ -167,6 +173,7 @@ type wireConn struct {
 	reader  *bufio.Reader     // of in
 	named   map[string]string // prepared statements by name
 	said    string            // what was run since the last begin
+	last    string            // of that, the last
 	once    sync.Once
 	ended   chan struct{}
 
@@ -236,6 +243,7 @@ func (c *wireConn) meet(sql string, m []byte) bool {
 	}
 	tr := c.w.spring(c, sql)
 	c.said += " " + sql
+	c.last = sql
 	if tr == nil {
 		return write(c.out, m)
 	}

@@ -55,6 +55,16 @@ func start(t *testing.T, over settings) *process {
 // startAs is start with the roles that the process has; any process listens at least for health checks.
 func startAs(t *testing.T, roles string, over settings) *process {
 	t.Helper()
+	p, err := tryStart(t, roles, over)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// tryStart is startAs for a process that may not come up.
+func tryStart(t *testing.T, roles string, over settings) (*process, error) {
+	t.Helper()
 	env := settings{
 		"DATABASE_MIGRATE_ON_START": "true",
 		"HTTP_ADDR":                 "127.0.0.1:0",
@@ -92,13 +102,13 @@ func startAs(t *testing.T, roles string, over settings) *process {
 	select {
 	case addr := <-listening:
 		p.url = "http://" + addr
+		return p, nil
 	case err := <-p.done:
-		t.Fatalf("serve ended: %v\n%s", err, p.logged())
+		return nil, fmt.Errorf("serve ended: %w\n%s", err, p.logged())
 	case <-time.After(patience):
 		p.kill()
-		t.Fatalf("serve does not listen\n%s", p.logged())
+		return nil, fmt.Errorf("serve does not listen\n%s", p.logged())
 	}
-	return p
 }
 
 // follow keeps the log, and tells the address from its line.
