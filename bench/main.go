@@ -55,6 +55,8 @@ const (
 // garbage is what cmd/postrider sets; the raw client has it too, being in the same process.
 const garbage = 400
 
+const runPatience = 12 * time.Hour
+
 func main() {
 	role := flag.String(roleFlag, "", "be one of bench's own processes (used by bench itself)")
 	var child childOptions
@@ -63,6 +65,9 @@ func main() {
 	o := parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
+	// With a deadline, so that package pg sets none: to fill and vacuum tables of millions of rows may take long.
+	ctx, cancel := context.WithTimeout(ctx, runPatience)
+	defer cancel()
 	var err error
 	switch *role {
 	case "":

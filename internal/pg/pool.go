@@ -94,6 +94,7 @@ func open(ctx context.Context, url string, maxConns int, params map[string]strin
 	maps.Copy(cfg.ConnConfig.RuntimeParams, params)
 	cfg.MaxConns = int32(min(maxConns, 1<<15)) //nolint:gosec // bounded just here
 	g := guard(cfg)
+	g.heed(cfg)
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("open the database pool: %w", err)
