@@ -22,12 +22,17 @@ type past struct {
 func (p *past) complete() bool { return len(p.events) == len(p.ids) }
 
 // Uses the primary keys of idempotency_keys and, for each event, of the one partition of events that its id lies in.
+//
+// The lock makes this a transaction whose commit waits, as the first one's did. What can be read is not yet what lasts: where
+// commits wait for a standby, one that was broken off in its wait shows here all the same, and is gone if the standby takes
+// over. Who is told that his event was accepted before must be able to rely on that, too.
 const recallSQL = `
 SELECT k.shard, k.tenant_id, k.kind, k.key, k.digest, k.event_ids, e.id, e.type, e.uid, e.fan_out, e.deliver_at
 FROM unnest(@shards::smallint[], @tenants::bigint[], @kinds::text[], @keys::text[]) AS lost (shard, tenant_id, kind, key)
 CROSS JOIN LATERAL (
     SELECT shard, tenant_id, kind, key, digest, event_ids FROM idempotency_keys
-     WHERE shard = lost.shard AND tenant_id = lost.tenant_id AND kind = lost.kind AND key = lost.key LIMIT 1) k
+     WHERE shard = lost.shard AND tenant_id = lost.tenant_id AND kind = lost.kind AND key = lost.key LIMIT 1
+       FOR KEY SHARE) k
 CROSS JOIN LATERAL unnest(k.event_ids) WITH ORDINALITY AS named (id, place)
 LEFT JOIN LATERAL (
     SELECT id, type, uid, cardinality(delivery_ids) AS fan_out, deliver_at FROM events
