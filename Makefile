@@ -41,7 +41,7 @@ test: ## test everything with the race detector, on a throw-away PostgreSQL (PKG
 	@exec bin/withpg -- go test -race -p 2 -timeout 10m $(TESTFLAGS) $(PKG)
 
 chaos: ## break processes, PostgreSQL, clocks and receivers under load; nothing may be lost (TESTFLAGS=-short)
-	@scripts/deps server
+	@scripts/deps server chaos
 	@scripts/chaos $(TESTFLAGS)
 
 check: ## formatting, linters, unreachable code, go.mod, vet
