@@ -68,12 +68,15 @@ func (db *database) prepare(ctx context.Context, c config.Database) error {
 	if err := checkSchema(ctx, c); err != nil {
 		return err
 	}
-	return db.clock.Sync(ctx, db.pool)
+	if err := db.clock.Sync(ctx, db.pool); err != nil {
+		return err
+	}
+	return db.clock.Join(ctx, db.pool)
 }
 
 // takeNode makes the process one that can make ids. A process that goes on for longer than the lease has to hold the node.
 func (db *database) takeNode(ctx context.Context) error {
-	node, err := pg.TakeNode(ctx, db.pool, db.clock.Now)
+	node, err := pg.TakeNode(ctx, db.pool, db.clock)
 	if err != nil {
 		return err
 	}

@@ -21,8 +21,9 @@ import (
 )
 
 const (
-	// clockEvery is how often the database's clock is read anew. Clocks drift by some milliseconds a minute at worst.
-	clockEvery = time.Minute
+	// clockEvery is how often the database's clock is read anew. Clocks drift by some milliseconds a minute at worst; but when the
+	// database's is set, all processes have to notice at about the same time.
+	clockEvery = 5 * time.Second
 	// settle is how long a part may take to stop that only has to finish what it is in the middle of.
 	settle = 10 * time.Second
 	// drainSlack is added to delivery.timeout: what a stop waits for deliveries on their way.
@@ -76,7 +77,16 @@ func (w *wiring) addClock() {
 	w.add(part{name: "the clock", stop: settle, run: func(ctx context.Context) error {
 		tick := time.NewTicker(clockEvery)
 		defer tick.Stop()
-		for {
+		for was := time.Duration(0); ; {
+			switch off := w.db.clock.Off(); {
+			case off != 0 && was == 0:
+				w.log.Warn().Dur("ahead", off).Msg("clock.database_was_set")
+				w.db.node.Tell()
+				was = off
+			case off == 0 && was != 0:
+				w.log.Info().Msg("clock.made_up")
+				was = 0
+			}
 			select {
 			case <-ctx.Done():
 				return nil

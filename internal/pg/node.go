@@ -16,10 +16,28 @@ import (
 // ids has to stop when Hold fails.
 type Node struct {
 	number  int
-	owner   int64 // random; by which the row knows us again
+	mark    int64 // random; by which the row knows us again
 	db      Querier
-	now     func() time.Time // the database's clock
-	renewed time.Time        // when the last renewal that went well began, by this process's monotonic clock
+	clock   Timekeeper
+	soon    chan struct{} // renew before its time
+	renewed time.Time     // when the last renewal that went well began, by this process's monotonic clock
+}
+
+// Timekeeper is the database's clock as a process reads it: a Clock.
+type Timekeeper interface {
+	Now() time.Time
+	Off() time.Duration // from what the database's clock shows; see Clock
+}
+
+// The column owner is the mark, and in its last offBits how far the process's clock is from the database's, in tenths of a
+// second, for those that start meanwhile (Clock.Join).
+const (
+	offBits = 24
+	offUnit = 100 * time.Millisecond
+)
+
+func (n *Node) owner() int64 {
+	return n.mark<<offBits | int64(n.clock.Off().Round(offUnit)/offUnit)&(1<<offBits-1)
 }
 
 const (
@@ -42,11 +60,11 @@ WITH free AS MATERIALIZED (
 UPDATE nodes n SET owner = @owner, leased_until = @until FROM free WHERE n.node = free.node
 RETURNING n.node`
 
-// TakeNode takes a number, or is an unavailable fault when all 512 are in use. now is the database's clock.
-func TakeNode(ctx context.Context, db Querier, now func() time.Time) (*Node, error) {
-	n := &Node{owner: rand.Int64(), db: db, now: now}
-	start, at := time.Now(), now()
-	err := db.QueryRow(ctx, takeNodeSQL, pgx.StrictNamedArgs{"now": at, "owner": n.owner, "until": at.Add(nodeLease)}).
+// TakeNode takes a number, or is an unavailable fault when all 512 are in use.
+func TakeNode(ctx context.Context, db Querier, clock Timekeeper) (*Node, error) {
+	n := &Node{mark: rand.Int64N(1 << (63 - offBits)), db: db, clock: clock, soon: make(chan struct{}, 1)}
+	start, at := time.Now(), clock.Now()
+	err := db.QueryRow(ctx, takeNodeSQL, pgx.StrictNamedArgs{"now": at, "owner": n.owner(), "until": at.Add(nodeLease)}).
 		Scan(&n.number)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, fault.New(fault.Unavailable, "all node numbers are in use: stop a process, or wait until the lease of one that died ends (%s)", nodeLease)
@@ -74,6 +92,7 @@ func (n *Node) Hold(ctx context.Context, failed func(error)) error {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
+		case <-n.soon:
 		}
 		err := n.renew(ctx)
 		switch {
@@ -90,14 +109,22 @@ func (n *Node) Hold(ctx context.Context, failed func(error)) error {
 	}
 }
 
-const renewNodeSQL = `UPDATE nodes SET leased_until = @until WHERE node = @node AND owner = @owner`
+// Tell has Hold renew the lease at once, and so tell others how far the clock is off. It never blocks.
+func (n *Node) Tell() {
+	select {
+	case n.soon <- struct{}{}:
+	default:
+	}
+}
+
+const renewNodeSQL = `UPDATE nodes SET leased_until = @until, owner = @owner WHERE node = @node AND owner >> 24 = @mark`
 
 func (n *Node) renew(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, nodeTry)
 	defer cancel()
 	start := time.Now()
 	tag, err := n.db.Exec(ctx, renewNodeSQL, pgx.StrictNamedArgs{
-		"until": n.now().Add(nodeLease), "node": n.number, "owner": n.owner,
+		"until": n.clock.Now().Add(nodeLease), "node": n.number, "owner": n.owner(), "mark": n.mark,
 	})
 	if err != nil {
 		return Fault(fmt.Errorf("renew the node number's lease: %w", err))
@@ -109,13 +136,13 @@ func (n *Node) renew(ctx context.Context) error {
 	return nil
 }
 
-const giveBackNodeSQL = `UPDATE nodes SET owner = NULL, leased_until = @until WHERE node = @node AND owner = @owner`
+const giveBackNodeSQL = `UPDATE nodes SET owner = NULL, leased_until = @until WHERE node = @node AND owner >> 24 = @mark`
 
 // GiveBack lets others have the number, after a short rest. Make no more ids. A number that is not given back is free again
 // when its lease ends.
 func (n *Node) GiveBack(ctx context.Context) error {
 	_, err := n.db.Exec(ctx, giveBackNodeSQL, pgx.StrictNamedArgs{
-		"until": n.now().Add(nodeRest), "node": n.number, "owner": n.owner,
+		"until": n.clock.Now().Add(nodeRest), "node": n.number, "mark": n.mark,
 	})
 	if err != nil {
 		return Fault(fmt.Errorf("give the node number back: %w", err))

@@ -20,12 +20,18 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var noon = time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
 
+// shows is a clock of the test's own.
+type shows func() time.Time
+
+func (s shows) Now() time.Time   { return s() }
+func (shows) Off() time.Duration { return 0 }
+
 func TestANodeIsOneProcessesAlone(t *testing.T) {
 	t.Parallel()
 	db, at := pgtest.Pool(t), noon
 	take := func() *pg.Node {
 		t.Helper()
-		n, err := pg.TakeNode(t.Context(), db, func() time.Time { return at })
+		n, err := pg.TakeNode(t.Context(), db, shows(func() time.Time { return at }))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -41,7 +47,7 @@ func TestANodeIsOneProcessesAlone(t *testing.T) {
 	}
 	none := func(when string) {
 		t.Helper()
-		if n, err := pg.TakeNode(t.Context(), db, func() time.Time { return at }); !fault.Is(err, fault.Unavailable) {
+		if n, err := pg.TakeNode(t.Context(), db, shows(func() time.Time { return at })); !fault.Is(err, fault.Unavailable) {
 			t.Errorf("%s: %v, %v", when, n, err)
 		}
 	}
@@ -100,7 +106,7 @@ func TestHoldEndsBeforeTheLeaseDoes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				n, err := pg.TakeNode(t.Context(), &register{answer: c.answer}, time.Now)
+				n, err := pg.TakeNode(t.Context(), &register{answer: c.answer}, shows(time.Now))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -126,7 +132,7 @@ func TestHoldGoesOn(t *testing.T) {
 			}
 			return pgconn.NewCommandTag("UPDATE 1"), nil
 		}
-		n, err := pg.TakeNode(ctx, r, time.Now)
+		n, err := pg.TakeNode(ctx, r, shows(time.Now))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -140,7 +146,7 @@ func TestHoldGoesOn(t *testing.T) {
 func TestARenewalMovesTheLease(t *testing.T) {
 	t.Parallel()
 	db, at := pgtest.Pool(t), noon
-	now := func() time.Time { return at }
+	now := shows(func() time.Time { return at })
 	n, err := pg.TakeNode(t.Context(), db, now)
 	if err != nil {
 		t.Fatal(err)
@@ -160,7 +166,7 @@ func TestARenewalMovesTheLease(t *testing.T) {
 	if until := renew(); !until.Equal(noon.Add(9 * time.Minute)) {
 		t.Errorf("leased until %v", until)
 	}
-	if _, err := db.Exec(t.Context(), `UPDATE nodes SET owner = owner + 1 WHERE node = $1`, n.Number()); err != nil {
+	if _, err := db.Exec(t.Context(), `UPDATE nodes SET owner = owner + (1 << 24) WHERE node = $1`, n.Number()); err != nil {
 		t.Fatal(err)
 	}
 	if err := n.Renew(t.Context()); err == nil {
