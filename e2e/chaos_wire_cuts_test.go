@@ -90,7 +90,7 @@ func TestChaosConnectionsCut(t *testing.T) {
 	const inFlight = 64
 	s := ownDatabase(t, "PostgreSQL: connections cut at each statement", settings{"DELIVERY_MAX_IN_FLIGHT": fmt.Sprint(inFlight)})
 	w := newWire(t, s.database)
-	c := &cuts{ways: []how{cutBefore, cutInside, cutAfter, cutReply}, gap: 30 * time.Millisecond, left: map[string][]how{}, came: map[string]int{}}
+	c := &cuts{ways: []how{cutBefore, cutInside, cutAfter, cutReply}, gap: 15 * time.Millisecond, left: map[string][]how{}, came: map[string]int{}}
 	armed := make(chan struct{})
 	w.whim = func(conn *wireConn, sql string) (how, bool) {
 		select {
@@ -113,7 +113,7 @@ func TestChaosConnectionsCut(t *testing.T) {
 	})
 	close(armed)
 	s.produce(2, 1_000_000) // until everything was cut
-	late := time.After(siegePatience)
+	late := time.After(2 * siegePatience)
 	for starts, done := 0, false; !done; starts++ {
 		s.exercise(p)
 		done = s.startAndStop()
@@ -151,7 +151,6 @@ func (s *siege) startAndStop() bool {
 func (s *siege) exercise(p *process) {
 	s.t.Helper()
 	tenant := "/v1/tenants/" + s.tenant
-	endpoint := ""
 	call := func(method, path, body string) reply {
 		got, err := p.try(method, path, "application/json", []byte(body))
 		if err == nil && got.status >= http.StatusInternalServerError && got.status != http.StatusServiceUnavailable {
@@ -160,7 +159,7 @@ func (s *siege) exercise(p *process) {
 		return got
 	}
 	if got := call(http.MethodPost, tenant+"/endpoints", `{"url":"`+s.host.url("/none")+`","event_types":["none"]}`); got.status == http.StatusCreated {
-		endpoint = tenant + "/endpoints/" + got.object(s.t).text("id")
+		endpoint := tenant + "/endpoints/" + got.object(s.t).text("id")
 		call(http.MethodGet, endpoint, "")
 		call(http.MethodPatch, endpoint, `{"description":"changed"}`)
 		call(http.MethodPost, endpoint+"/secret/rotate", `{}`)
