@@ -2,7 +2,6 @@ package pg_test
 
 import (
 	"context"
-	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -47,12 +46,9 @@ func TestConnectionsThatTheServerEndedAreNotLent(t *testing.T) {
 // when another does.
 func TestConnectionsWithoutWritesAreNotKept(t *testing.T) {
 	t.Parallel()
-	url := pgtest.URL(t)
-	name := url[strings.LastIndex(url, "/")+1:]
-	name, _, _ = strings.Cut(name, "?")
-	others := other(t)
+	url, others := pgtest.URL(t), other(t)
 	counter(t, others)
-	must(t, others, `ALTER DATABASE `+name+` SET default_transaction_read_only = on`)
+	must(t, others, `ALTER DATABASE `+others.Config().ConnConfig.Database+` SET default_transaction_read_only = on`)
 	for kind, open := range map[string]func(context.Context, string, int) (*pgxpool.Pool, error){"pool": pg.Open, "queue": pg.OpenQueue} {
 		db, err := open(t.Context(), url, 3)
 		if err != nil {
@@ -70,5 +66,21 @@ func TestConnectionsWithoutWritesAreNotKept(t *testing.T) {
 			}
 		}
 		db.Close()
+	}
+}
+
+// A database may have another isolation level by default than the one that our transactions are made for.
+func TestTheIsolationLevelIsOurs(t *testing.T) {
+	t.Parallel()
+	url, others := pgtest.URL(t), other(t)
+	must(t, others, `ALTER DATABASE `+others.Config().ConnConfig.Database+` SET default_transaction_isolation = 'serializable'`)
+	db, err := pg.Open(t.Context(), url, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	var level string
+	if err := db.QueryRow(t.Context(), `SHOW transaction_isolation`).Scan(&level); err != nil || level != "read committed" {
+		t.Errorf("%s, %v", level, err)
 	}
 }

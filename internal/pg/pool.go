@@ -40,6 +40,9 @@ func settle(cfg *pgx.ConnConfig) {
 	set("timezone", "UTC")
 	// Compiling a statement takes longer than any of ours runs, and the planner's guess at its cost is what decides.
 	set("jit", "off")
+	// Ours lock first and look then, which with an older snapshot would be to look at the past: they are not for another level,
+	// which a database or a role may have by default.
+	set("default_transaction_isolation", "read committed")
 	// A transaction that nobody goes on with holds back the clean-up of every table: end it.
 	set("idle_in_transaction_session_timeout", "30s")
 	if cfg.ConnectTimeout == 0 {
@@ -54,7 +57,8 @@ func Open(ctx context.Context, url string, maxConns int) (*pgxpool.Pool, error) 
 
 // OpenQueue makes a pool for the statements of the queue. Its commits do not wait for the disk, which is right for a claim: one
 // that is lost with the server leaves its delivery as it was before, due, to be sent again; nobody was promised anything by
-// it. What has to last asks for that (SyncCommit).
+// it. What has to last asks for that (SyncCommit), and takes with it all that was committed before. So the claims that a crash
+// loses are of deliveries in flight, whose requests are on their way: those go out twice, and no others.
 //
 // A statement is planned once on each connection, perhaps while the table that will have a million rows is empty. So the
 // planner is left one way, by the indexes, and no other that looks cheaper then: no reading of whole tables, no sorting of
