@@ -17,6 +17,7 @@ import (
 	"github.com/postrider/postrider/internal/audit"
 	"github.com/postrider/postrider/internal/auth"
 	"github.com/postrider/postrider/internal/fault"
+	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/subscriptions"
 )
 
@@ -66,7 +67,9 @@ func (s *server) gate(rt route) func(huma.Context, func(huma.Context)) {
 			ctx = huma.WithContext(ctx, audit.With(ctx.Context(), actorOf(ctx.Context(), p)))
 		}
 		if hasTenant {
-			t, err := s.visibleTenant(ctx.Context(), ctx.Param("tenant"))
+			t, err := pg.ReadAgain(ctx.Context(), func() (subscriptions.Tenant, error) {
+				return s.visibleTenant(ctx.Context(), ctx.Param("tenant"))
+			})
 			if err != nil {
 				s.refuse(ctx, err)
 				return
@@ -121,7 +124,7 @@ func (s *server) authenticate(ctx huma.Context) (auth.Principal, error) {
 		token = ""
 	}
 	t := traceOf(ctx.Context())
-	p, err := s.d.Door.Enter(ctx.Context(), token, t.from)
+	p, err := pg.ReadAgain(ctx.Context(), func() (auth.Principal, error) { return s.d.Door.Enter(ctx.Context(), token, t.from) })
 	var wait auth.WaitError
 	switch {
 	case err == nil:

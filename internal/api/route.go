@@ -9,6 +9,8 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/postrider/postrider/internal/pg"
 )
 
 // route is one line of the table in routes.go.
@@ -36,9 +38,19 @@ func handle[I, O any](h func(context.Context, *I) (*O, error)) act {
 			if takesJSON {
 				op.RequestBody = exampleOf(body.Type)
 			}
+			if op.Method == http.MethodGet {
+				h = again(h)
+			}
 			huma.Register(api, op, h)
 		},
 		takesJSON: takesJSON,
+	}
+}
+
+// again has a handler that only reads run once more if its connection to the database broke off.
+func again[I, O any](h func(context.Context, *I) (*O, error)) func(context.Context, *I) (*O, error) {
+	return func(ctx context.Context, in *I) (*O, error) {
+		return pg.ReadAgain(ctx, func() (*O, error) { return h(ctx, in) })
 	}
 }
 
