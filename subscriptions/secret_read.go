@@ -11,7 +11,8 @@ import (
 )
 
 // Secret gives the secrets that sign for an endpoint now: the current one, then those that a rotation still lets sign,
-// newest first. An error if one does not open under any of our keys: RotateSecret is the way out.
+// newest first. An error if the current one does not open under any of our keys: RotateSecret is the way out. An old one that
+// does not open signs nothing (see openSecrets), and is left out.
 func (s *Store) Secret(ctx context.Context, t Tenant, ref string) ([]SecretInfo, error) {
 	var out []SecretInfo
 	err := s.inTx(ctx, func(tx pgx.Tx, now time.Time) error {
@@ -25,10 +26,13 @@ func (s *Store) Secret(ctx context.Context, t Tenant, ref string) ([]SecretInfo,
 			return err
 		}
 		out = make([]SecretInfo, 0, len(live))
-		for _, l := range live {
+		for i, l := range live {
 			secret, err := s.openSecret(r.id(), signer.Scheme(r.Scheme), l.KeyID, l.Sealed)
-			if err != nil {
+			switch {
+			case err != nil && i == 0:
 				return err
+			case err != nil:
+				continue
 			}
 			out = append(out, SecretInfo{Secret: secret, CreatedAt: l.CreatedAt.UTC(), ExpiresAt: utc(l.ExpiresAt)})
 		}

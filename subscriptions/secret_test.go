@@ -274,6 +274,10 @@ func TestRotatingMendsASecretThatDoesNotOpen(t *testing.T) {
 		if err != nil || got.Unreadable != "" || got.PublicKey != secret.PublicKey() {
 			t.Fatalf("%+v, %v", got, err)
 		}
+		infos, err := moved.Secret(t.Context(), tenant, ref(e))
+		if err != nil || len(infos) != 1 || infos[0].Secret.Reveal() != secret.Reveal() {
+			t.Errorf("the secret call has %+v, %v, and not the new one alone", infos, err)
+		}
 		targets := must(moved.Targets(t.Context(), []id.ID{e.ID}))(t)
 		target := targets[e.ID]
 		if target.Err != nil || len(target.Secrets) != 1 || target.Secrets[0].Reveal() != secret.Reveal() {

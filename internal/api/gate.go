@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -172,13 +173,17 @@ func checkForm(ctx huma.Context, takesJSON bool) error {
 	if err != nil {
 		return fault.New(fault.Malformed, "the query string cannot be read")
 	}
-	var twice fault.Fields
+	var faults fault.Fields
 	for name, values := range query {
-		if len(values) > 1 {
-			twice.Addf("?"+name, "is given %d times", len(values))
+		switch {
+		case len(values) > 1:
+			faults.Addf("?"+name, "is given %d times", len(values))
+		case name == "tenant": // whatever it is: none that is there
+		case !utf8.ValidString(values[0]) || strings.IndexByte(values[0], 0) >= 0: // PostgreSQL's text takes neither
+			faults.Addf("?"+name, "is not UTF-8, or holds a NUL character")
 		}
 	}
-	if err := twice.Err(); err != nil {
+	if err := faults.Err(); err != nil {
 		return err
 	}
 	if err := checkGiven(ctx, query); err != nil {

@@ -102,3 +102,25 @@ func TestCursorOfAnotherList(t *testing.T) {
 		t.Errorf("a cursor after the last: %v", last)
 	}
 }
+
+// PostgreSQL's text takes neither NUL nor what is not UTF-8: a query that holds such is the caller's fault, and not ours.
+func TestQueriesOfBytesThatAreNoText(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.tenant("acme")
+	for _, list := range []struct{ path, name string }{
+		{"/v1/tenants/acme/events", "type"},
+		{"/v1/deliveries", "event_type"},
+		{"/v1/deliveries", "endpoint"},
+		{"/v1/deliveries", "q"},
+		{"/v1/audit-log", "actor"},
+		{"/v1/audit-log", "object"},
+	} {
+		for _, value := range []string{"%00", "a%00b", "%FF", "a%C3"} {
+			path := list.path + "?" + list.name + "=" + value
+			if p := w.refused(http.StatusUnprocessableEntity, request{method: "GET", path: path}); !p.pointsTo("?" + list.name) {
+				t.Errorf("%s: %+v", path, p)
+			}
+		}
+	}
+}
