@@ -30,7 +30,7 @@ func explain(o Outcome, a answer) string {
 		return ""
 	case Unknown:
 		if a.err != nil {
-			return "the fault is Postrider's own, and not the endpoint's: " + a.err.Error()
+			return "the fault is Postrider's own, and not the endpoint's: " + explainOwn(a.err)
 		}
 		return "outcome unknown: the process that made this attempt ended before it could record the answer"
 	case Unauthorized:
@@ -59,6 +59,16 @@ func explain(o Outcome, a answer) string {
 		return "the address is not one that deliveries may go to"
 	}
 	return ""
+}
+
+// explainOwn has no words of the database: they tell of its files and tables. The log has them.
+func explainOwn(err error) string {
+	for _, own := range []error{errPanicked, errNoEvent} {
+		if errors.Is(err, own) {
+			return own.Error()
+		}
+	}
+	return "what is stored of it could not be read or made ready"
 }
 
 func explainRedirect(a answer) string {

@@ -103,6 +103,9 @@ func (d *Dispatcher) freeSlots(results []result) {
 func (d *Dispatcher) logResult(r result) {
 	c := r.claimed
 	e := d.log.Info()
+	if r.noAttempt && r.decision.State == StateFailed { // our own fault, of which only the log has the cause
+		e = d.log.Error()
+	}
 	if !e.Enabled() {
 		return
 	}

@@ -36,7 +36,8 @@ func (w *world) turns() {
 	}
 }
 
-// parked checks that a delivery is parked without an attempt, and that its owner is told whose fault it is.
+// parked checks that a delivery is parked without an attempt, and that its owner is told whose fault it is and nothing of the
+// database.
 func (w *world) parked(delivery id.ID, attempts int) {
 	w.Helper()
 	got := w.get(delivery)
@@ -46,6 +47,9 @@ func (w *world) parked(delivery id.ID, attempts int) {
 	var detail string
 	if err := w.db.QueryRow(w.Context(), `SELECT detail FROM alerts`).Scan(&detail); err != nil || !strings.Contains(detail, "Postrider's own") {
 		w.Errorf("the alert says %q, %v", detail, err)
+	}
+	if strings.Contains(detail, "toast") || strings.Contains(detail, "SQLSTATE") {
+		w.Errorf("the alert tells of the database: %q", detail)
 	}
 }
 
