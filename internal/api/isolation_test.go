@@ -207,3 +207,22 @@ func TestAnothersIDsInBodies(t *testing.T) {
 		t.Errorf("something was done:\n%s\n\n%s", before, after)
 	}
 }
+
+// Producers name tenants by uid. A tenant's own admin that could change it would get the events of whoever had it before, or is
+// to have it, and would learn which there are.
+func TestATenantDoesNotChooseItsUID(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	acme := w.tenant("acme")
+	w.tenant("rival")
+	w.must(http.StatusNoContent, request{method: "DELETE", path: "/v1/tenants/" + w.tenant("gone")})
+	own := w.apiKey("acme", "admin")
+	for _, uid := range []string{`"rival"`, `"gone"`, `"free"`, `null`} {
+		w.refused(http.StatusForbidden, request{method: "PATCH", path: "/v1/tenants/acme", key: own, body: `{"name":"x","uid":` + uid + `}`})
+	}
+	got := w.must(http.StatusOK, request{method: "PATCH", path: "/v1/tenants/acme", key: own, body: `{"name":"y","uid":"acme"}`})
+	if got.text("id") != acme || got.text("name") != "y" {
+		t.Errorf("%v", got)
+	}
+	w.must(http.StatusOK, request{method: "PATCH", path: "/v1/tenants/acme", body: `{"uid":"free"}`})
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/postrider/postrider/dispatcher"
+	"github.com/postrider/postrider/internal/fault"
 	"github.com/postrider/postrider/internal/id"
 	"github.com/postrider/postrider/subscriptions"
 )
@@ -73,7 +74,7 @@ func (*server) readTenant(ctx context.Context, _ *TenantIn) (*tenantOut, error) 
 }
 
 type tenantPatch struct {
-	UID          optional[string]   `json:"uid,omitempty" nullable:"true"`
+	UID          optional[string]   `json:"uid,omitempty" nullable:"true" doc:"Only a key that is bound to no tenant changes it."`
 	Name         optional[string]   `json:"name,omitempty"`
 	ContactEmail optional[string]   `json:"contact_email,omitempty" nullable:"true"`
 	Metadata     optional[metadata] `json:"metadata,omitempty" nullable:"true" doc:"Replaced as a whole."`
@@ -86,7 +87,12 @@ type updateTenantIn struct {
 	Body tenantPatch
 }
 
+// updateTenant leaves a uid to keys that are bound to no tenant: producers name tenants by it, so whoever could take one that
+// another tenant had, or is to have, would get what is enqueued for that one.
 func (s *server) updateTenant(ctx context.Context, in *updateTenantIn) (*tenantOut, error) {
+	if uid := in.Body.UID; uid.Given && !caller(ctx).SeesAll() && text(uid.Value) != text(tenantOf(ctx).UID) {
+		return nil, fault.New(fault.Forbidden, "to change the uid needs a key with the scope admin that is bound to no tenant")
+	}
 	t, err := s.d.Subscriptions.UpdateTenant(ctx, id.Tenant.Format(tenantOf(ctx).ID), subscriptions.TenantPatch{
 		UID: in.Body.UID.Optional, Name: in.Body.Name.Optional, ContactEmail: in.Body.ContactEmail.Optional,
 		Metadata: convert(in.Body.Metadata, plainMetadata),
