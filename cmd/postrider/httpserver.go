@@ -59,7 +59,7 @@ func newServer(l net.Listener, h http.Handler, logger zerolog.Logger) *server {
 func (lim serverLimits) server(l net.Listener, h http.Handler, logger zerolog.Logger) *server {
 	s := &server{l, &http.Server{
 		Handler: h, ReadHeaderTimeout: lim.header, ReadTimeout: lim.read, WriteTimeout: lim.write, IdleTimeout: lim.idle,
-		MaxHeaderBytes: lim.headerBytes, ErrorLog: log.New(lineLogger{logger, "http.server"}, "", 0),
+		MaxHeaderBytes: lim.headerBytes, DisableGeneralOptionsHandler: true, ErrorLog: log.New(lineLogger{logger, "http.server"}, "", 0),
 	}}
 	if lim.connections > 0 {
 		quiet := ticks.NewLimiter(ticks.Every(10*time.Second), 1)

@@ -245,3 +245,22 @@ func TestAnAnswerThatIsNotTaken(t *testing.T) {
 		t.Error("it is written to without end")
 	}
 }
+
+// Neither does one who asks and asks, without a key, keep a connection for as long as the largest answer may take.
+func TestAnswersThatAreNotTaken(t *testing.T) {
+	t.Parallel()
+	lim := hasty
+	lim.write = 10 * patience
+	c := dial(t, serveAPI(t, lim))
+	asking := strings.Repeat("GET /v1/tenants HTTP/1.1\r\nHost: x\r\n\r\n", 1000)
+	for {
+		_, err := io.WriteString(c, asking)
+		var timeout net.Error
+		switch {
+		case errors.As(err, &timeout) && timeout.Timeout():
+			t.Fatal("the server keeps the connection")
+		case err != nil:
+			return
+		}
+	}
+}

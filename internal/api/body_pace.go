@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// BodyPace is how fast a request's body has to come. The zero value of a field stands for the usual.
+// BodyPace is how fast a request's body has to come, and its answer has to be taken. The zero value of a field stands for the usual.
 type BodyPace struct {
 	// Grace is how long any body may take. A longer one has to come at Rate besides, in bytes a second, and within Total.
 	Grace, Total time.Duration
@@ -25,6 +25,8 @@ const (
 	bodyTime     = time.Minute
 	bodyRate     = 16 << 10
 	leftoverTime = 5 * time.Second
+	// answerTime is what a whole answer has: the largest payload that can be configured, 256 MiB, needs 0.7 MB/s.
+	answerTime = 7 * time.Minute
 )
 
 func (p BodyPace) orUsual() BodyPace {

@@ -39,7 +39,7 @@ func traceOf(ctx context.Context) *trace {
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start := time.Now()
 	t := &trace{id: requestID(r), from: clientAddr(r, s.d.TrustedProxies)}
-	out := &answer{ResponseWriter: w}
+	out := &answer{ResponseWriter: w, pace: s.d.Bodies}
 	if r.ContentLength != 0 {
 		out.leftover = s.d.Bodies.Leftover
 	}
@@ -204,6 +204,8 @@ type answer struct {
 	bytes  int64
 	// leftover is how long what is left of the request's body may still take; 0: there is no body.
 	leftover time.Duration
+	pace     BodyPace
+	begun    time.Time // when the first of it was written
 }
 
 func (a *answer) WriteHeader(status int) {
@@ -222,9 +224,22 @@ func (a *answer) Write(b []byte) (int, error) {
 	if a.status == 0 {
 		a.WriteHeader(http.StatusOK)
 	}
+	a.allow(len(b))
 	n, err := a.ResponseWriter.Write(b)
 	a.bytes += int64(n)
 	return n, err
+}
+
+// allow sets when the client has to have taken the answer, with n bytes more: as slowly as a body may come, whose rest net/http may
+// read before it sends. What it still holds when the handler is done is bound by this as well.
+func (a *answer) allow(n int) {
+	now := time.Now()
+	if a.begun.IsZero() {
+		a.begun = now
+	}
+	due := a.pace.Grace + a.pace.Leftover + time.Duration(a.bytes+int64(n))*time.Second/time.Duration(a.pace.Rate)
+	// It fails only where there is no connection, as in a test of a handler.
+	_ = http.NewResponseController(a.ResponseWriter).SetWriteDeadline(a.begun.Add(min(due, answerTime)))
 }
 
 // Unwrap lets http.ResponseController through to the connection.
