@@ -3,6 +3,7 @@ package dispatcher
 import (
 	"errors"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -29,23 +30,21 @@ func (r *result) detail() string {
 		text = more.Detail()
 	}
 	text = strings.ReplaceAll(text, "\n", "; ")
-	for _, secret := range r.secrets() {
-		quoted := strings.Trim(strconv.Quote(secret), `"`) // as net/http repeats what it could not read
-		for _, form := range []string{secret, quoted} {
-			if len(form) >= telling {
-				text = strings.ReplaceAll(text, form, hidden)
-			}
+	for _, form := range r.secrets() {
+		if len(form) >= telling {
+			text = strings.ReplaceAll(text, form, hidden)
 		}
 	}
 	return clip(printable(text), maxDetail) // certificates' names come as they are
 }
 
-// secrets are the values that went out with the request and are not everybody's, the longest forms first.
+// secrets are the values that went out with the request and are not everybody's, in each form in which they may come back.
+// The longest come first: of a value that begins with another one, the rest would stay.
 func (r *result) secrets() []string {
 	if r.target == nil {
 		return nil
 	}
-	var out []string
+	out := []string{r.signature}
 	for _, h := range r.target.Headers {
 		out = append(append(out, h.Value), strings.Fields(h.Value)...) // "Bearer" and what follows
 	}
@@ -61,5 +60,9 @@ func (r *result) secrets() []string {
 			out = append(out, plain)
 		}
 	}
-	return append(out, r.signature)
+	for _, secret := range out {
+		out = append(out, strings.Trim(strconv.Quote(secret), `"`)) // as net/http repeats what it could not read
+	}
+	slices.SortFunc(out, func(a, b string) int { return len(b) - len(a) })
+	return out
 }
