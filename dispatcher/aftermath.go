@@ -60,7 +60,7 @@ func queueTrouble(b *pgx.Batch, results []result, trouble map[id.ID]bool) {
 // queueAftermath queues what results mean beside their own deliveries, in the transaction that records them.
 // A success of an endpoint that is in no trouble means nothing.
 //
-// closed hears of endpoints whose status that changed.
+// closed hears of each endpoint whose status changed with it.
 func (d *Dispatcher) queueAftermath(
 	b *pgx.Batch, shard int16, results []result, trouble map[id.ID]bool, now time.Time, closed func(audit.Entry),
 ) {

@@ -172,8 +172,8 @@ func (d *Dispatcher) deliver(ctx context.Context, c claimed, target *subscriptio
 	d.finish(r)
 }
 
-// mayBegin waits for the delivery's slot. It is an error if it has none, if its event could not be read, or if its lease leaves no time for an attempt, as
-// after a process that stood still: somebody else may have it by now.
+// mayBegin waits for the delivery's slot. It is an error if it has none, if its event could not be read, or if its lease
+// leaves no time for an attempt, as after a process that stood still: somebody else may have it by now.
 func (d *Dispatcher) mayBegin(ctx context.Context, c claimed, t *subscriptions.Target) error {
 	if c.spoilt != nil {
 		return c.spoilt

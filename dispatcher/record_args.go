@@ -49,7 +49,8 @@ func recordArgs(results []result, agent int16, now time.Time) pgx.StrictNamedArg
 		"lanes": c.lanes, "outcomes": c.outcomes, "statuses": c.statuses, "kept": c.kept, "made": c.made,
 		"attempt_ids": c.attemptIDs, "endpoints": c.endpoints, "signed": c.signed, "versions": c.versions, "dns": c.dns,
 		"connect": c.connect, "tls": c.tls, "first": c.firstByte, "total": c.total, "addresses": c.addresses,
-		"signatures": c.signatures, "errors": c.errors, "details": c.details, "headers": c.headers, "bodies": c.bodies, "truncated": c.truncated,
+		"signatures": c.signatures, "errors": c.errors, "details": c.details, "headers": c.headers, "bodies": c.bodies,
+		"truncated": c.truncated,
 	}
 }
 

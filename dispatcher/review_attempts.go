@@ -151,8 +151,8 @@ func (r attemptRow) attempt(dlv id.ID, event eventFacts) (Attempt, error) {
 	a := Attempt{
 		ID: id.ID{Shard: dlv.Shard, N: r.ID}, Delivery: dlv, Number: r.Attempt, StartedAt: id.TimeOf(r.ID),
 		URL: value(r.URL), RequestHeaders: r.requestHeaders(dlv, event), Status: r.Status, Outcome: outcome,
-		Error: value(r.Error), ErrorDetail: value(r.ErrorDetail), Address: value(r.Address), ResponseHeaders: parseFieldLines(r.ResponseHeaders),
-		ResponseBody: r.ResponseBody, Truncated: r.ResponseTruncated,
+		Error: value(r.Error), ErrorDetail: value(r.ErrorDetail), Address: value(r.Address),
+		ResponseHeaders: parseFieldLines(r.ResponseHeaders), ResponseBody: r.ResponseBody, Truncated: r.ResponseTruncated,
 		Timings: Timings{
 			DNS: fromMicros(r.DNSUs), Connect: fromMicros(r.ConnectUs), TLS: fromMicros(r.TLSUs),
 			FirstByte: fromMicros(r.FirstByteUs), Total: fromMicros(r.TotalUs),

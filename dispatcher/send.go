@@ -42,8 +42,8 @@ type timings struct {
 	dns, connect, tls, firstByte, total time.Duration
 }
 
-// send posts a body once to the target and brings back what happened, within its timeout from beginning to end. The status decides once
-// the headers are whole: a body that is too long, cut off or slow is kept as far as it came and changes nothing.
+// send posts a body once to the target and brings back what happened, within its timeout from beginning to end. The status
+// decides once the headers are whole: a body that is too long, cut off or slow is kept as far as it came and changes nothing.
 func (d *Dispatcher) send(ctx context.Context, to *subscriptions.Target, headers []signer.Header, body []byte) answer {
 	timeout := d.timeout(to)
 	ctx, cancel := context.WithTimeout(ctx, timeout)

@@ -49,7 +49,7 @@ func (d *Dispatcher) claimApart(
 				break
 			}
 			some, alone := claim(ctx, map[int16][]wish{shard: {w}}, bare)
-			got = append(got, d.withEvents(ctx, some)...)
+			got = append(got, d.readEvents(ctx, some)...)
 			if refused(ctx, alone) {
 				d.leaveAlone(id.ID{Shard: shard, N: w.endpoint}, alone)
 			} else if alone != nil {
@@ -76,8 +76,8 @@ const eventSQL = `
 SELECT e.type, e.content_type, octet_length(e.payload), CASE WHEN octet_length(e.payload) <= @inline THEN e.payload END
   FROM events e WHERE e.shard = @shard AND e.id = @id`
 
-// withEvents adds their events to deliveries that were claimed without, and to each whose event cannot be read, why.
-func (d *Dispatcher) withEvents(ctx context.Context, got []claimed) []claimed {
+// readEvents adds their events to deliveries that were claimed without, and to each whose event cannot be read, why.
+func (d *Dispatcher) readEvents(ctx context.Context, got []claimed) []claimed {
 	for i := range got {
 		c := &got[i]
 		row := d.deps.Queue.QueryRow(ctx, eventSQL, pgx.StrictNamedArgs{"shard": c.Shard, "id": c.EventID, "inline": inlinePayload})

@@ -58,7 +58,8 @@ type Endpoint struct {
 	// Minted is set in the answer of an UpdateEndpoint that changed the secret with the scheme, and nowhere else.
 	Minted signer.Secret
 	// Unreadable says why static headers or the public key lack, but for the headers' names, or why the key of the client
-	// certificate is of no use: they do not open under any of our keys. An endpoint is shown nevertheless, so that it can be mended. "" is the rule.
+	// certificate is of no use: they do not open under any of our keys. An endpoint is shown nevertheless, so that it can be
+	// mended. "" is the rule.
 	Unreadable string
 }
 

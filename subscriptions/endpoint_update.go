@@ -121,9 +121,9 @@ UPDATE endpoints
        signature_header = @signature_header, max_in_flight = @max_in_flight, rate_limit = @rate_limit,
        rate_per_ms = @rate_per_ms, ordering = @ordering, timeout_ms = @timeout_ms,
        retry_schedule_ms = @retry_schedule_ms, tls_ca = @tls_ca, tls_certificate = @tls_certificate,
-       tls_key_sealed = @tls_key_sealed, tls_key_id = @tls_key_id, metadata = @metadata, status = @status, status_reason = @status_reason,
-       status_changed_at = @status_changed_at, consecutive_failures = @failures, failing_since = @failing_since,
-       last_error = @last_error, version = @version, updated_at = @updated_at
+       tls_key_sealed = @tls_key_sealed, tls_key_id = @tls_key_id, metadata = @metadata, status = @status,
+       status_reason = @status_reason, status_changed_at = @status_changed_at, consecutive_failures = @failures,
+       failing_since = @failing_since, last_error = @last_error, version = @version, updated_at = @updated_at
  WHERE shard = @shard AND id = @id`
 	args, err := e.settings()
 	if err != nil {

@@ -180,7 +180,8 @@ WHERE revoked_at IS NULL AND (@before::bigint = 0 OR id < @before)
 ORDER BY id DESC
 LIMIT @limit`
 
-// List gives the keys that are not revoked, expired ones too, newest first, from the one after before on (the zero id: from the newest).
+// List gives the keys that are not revoked, expired ones too, newest first, from the one after before on (the zero id: from
+// the newest).
 func (k *Keys) List(ctx context.Context, limit int, before id.ID) ([]Key, error) {
 	rows, err := k.db.Query(ctx, listSQL, pgx.StrictNamedArgs{"before": before.N, "limit": limit})
 	if err != nil {
