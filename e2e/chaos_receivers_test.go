@@ -10,6 +10,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/postrider/postrider/internal/egresstest"
 )
 
 const (
@@ -147,7 +149,7 @@ func (p *process) stands(tenant string, ca *authority) []*stand {
 	shut := receive(p.t, nil)
 	_ = shut.l.Close()
 	open(mischief{name: "is not there", url: shut.url("/hook?token=CANARY"), outcome: "connect_error", says: "refused"}, nil)
-	open(mischief{name: "accepts nothing", url: "http://" + deaf(p.t) + "/", outcome: "timeout", says: "no connection was made in time"}, nil)
+	open(mischief{name: "accepts nothing", url: "http://" + egresstest.Deaf(p.t) + "/", outcome: "timeout", says: "no connection was made in time"}, nil)
 	return all
 }
 

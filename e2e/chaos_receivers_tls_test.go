@@ -2,13 +2,6 @@
 
 package e2e
 
-import (
-	"net"
-	"syscall"
-	"testing"
-	"time"
-)
-
 // handshakes are receivers that never come as far as a request, and do not with TLS what TLS is for.
 func handshakes() []mischief {
 	hello := func(on func(*guest)) func(*guest) {
@@ -45,37 +38,4 @@ func handshakes() []mischief {
 		flood("warnings without end", floods("\x15\x03\x03\x00\x02\x01\x5a")),
 		flood("ChangeCipherSpec without end", floods("\x14\x03\x03\x00\x01\x01")),
 	}
-}
-
-// deaf gives the address of a listener that accepts nothing: its queue is full, so the system does not answer.
-func deaf(t *testing.T) string {
-	t.Helper()
-	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = syscall.Close(fd) })
-	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Listen(fd, 0); err != nil {
-		t.Fatal(err)
-	}
-	name, err := syscall.Getsockname(fd)
-	if err != nil {
-		t.Fatal(err)
-	}
-	at := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}
-	if v4, ok := name.(*syscall.SockaddrInet4); ok {
-		at.Port = v4.Port
-	}
-	for range 16 {
-		c, err := net.DialTimeout("tcp4", at.String(), 200*time.Millisecond)
-		if err != nil {
-			return at.String() // full
-		}
-		t.Cleanup(func() { _ = c.Close() })
-	}
-	t.Fatal("the queue of a listener does not fill")
-	return ""
 }

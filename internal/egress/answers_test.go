@@ -3,6 +3,7 @@ package egress
 import (
 	"bytes"
 	"compress/gzip"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net/http"
@@ -11,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
+
+	"github.com/postrider/postrider/internal/pkitest"
 )
 
 // tooBig is a header block over the default limit of 64 KiB.
@@ -245,7 +248,7 @@ func TestBigAnswers(t *testing.T) {
 // TestEarlyAnswer is FC-023: an answer in the middle of a big body is that answer each time, and not a reset now and then.
 func TestEarlyAnswer(t *testing.T) {
 	t.Parallel()
-	ca := newAuthority(t)
+	ca := pkitest.NewAuthority(t, "an authority")
 	script := func(x *exchange) {
 		if _, err := io.ReadFull(x.br, make([]byte, 1024)); err == nil {
 			x.say("HTTP/1.1 413 Too Large\r\nConnection: close\r\n\r\n")
@@ -253,8 +256,8 @@ func TestEarlyAnswer(t *testing.T) {
 	}
 	body := bytes.Repeat([]byte("x"), 5<<20)
 	plain := newWire(t, script)
-	secure := newTLSWire(t, ca.server(t, soon(), "127.0.0.1"), script)
-	c := newTestClient(t, Config{Policy: loopback(), TLS: ca.client()})
+	secure := newTLSWire(t, ca.Server(t, pkitest.Wanted{Hosts: []string{"127.0.0.1"}}), script)
+	c := newTestClient(t, Config{Policy: loopback(), TLS: &tls.Config{RootCAs: ca.Pool()}})
 	for _, url := range []string{plain.url("/"), "https://" + secure.addr + "/"} {
 		for i := range 20 {
 			// The body ends with nil or a reset; the status stands.
@@ -366,13 +369,13 @@ func TestHTTP2SlowReceiver(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 
-	ca := newAuthority(t)
-	s := newHTTPServer(t, ca.server(t, soon(), "127.0.0.1"), true, func(w http.ResponseWriter, r *http.Request) {
+	ca := pkitest.NewAuthority(t, "an authority")
+	s := newHTTPServer(t, ca.Server(t, pkitest.Wanted{Hosts: []string{"127.0.0.1"}}), true, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, "x")
 		w.(http.Flusher).Flush()
 		<-r.Context().Done()
 	})
-	c = newTestClient(t, Config{Policy: loopback(), TLS: ca.client()})
+	c = newTestClient(t, Config{Policy: loopback(), TLS: &tls.Config{RootCAs: ca.Pool()}})
 	a := do(c, newPost(t, time.Second, s.URL, []byte("{}")), 10)
 	if a.err != nil || string(a.body) != "x" || !itsDeadline(a.bodyErr) {
 		t.Errorf("%+v", a)

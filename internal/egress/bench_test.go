@@ -9,17 +9,19 @@ import (
 	"net/http/httptrace"
 	"sync/atomic"
 	"testing"
+
+	"github.com/postrider/postrider/internal/pkitest"
 )
 
 // BenchmarkDo is a kept-alive POST of 1 KiB to a receiver in this process that costs the same whatever the client does: through a
 // bare transport of the same settings, through Do, and through both with the hooks of somebody who times the stages.
 func BenchmarkDo(b *testing.B) {
-	ca := newAuthority(b)
+	ca := pkitest.NewAuthority(b, "an authority")
 	handler := func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }
 	for _, s := range []struct{ name, url string }{
 		{"http", newHTTPServer(b, nil, false, handler).URL},
-		{"https", newHTTPServer(b, ca.server(b, soon(), "127.0.0.1"), false, handler).URL},
-		{"h2", newHTTPServer(b, ca.server(b, soon(), "127.0.0.1"), true, handler).URL},
+		{"https", newHTTPServer(b, ca.Server(b, pkitest.Wanted{Hosts: []string{"127.0.0.1"}}), false, handler).URL},
+		{"h2", newHTTPServer(b, ca.Server(b, pkitest.Wanted{Hosts: []string{"127.0.0.1"}}), true, handler).URL},
 	} {
 		for _, traced := range []bool{false, true} {
 			for _, way := range []string{"RoundTrip", "Do"} {
@@ -28,7 +30,7 @@ func BenchmarkDo(b *testing.B) {
 					name += ", traced"
 				}
 				b.Run(name, func(b *testing.B) {
-					c := newTestClient(b, Config{Policy: loopback(), TLS: ca.client()})
+					c := newTestClient(b, Config{Policy: loopback(), TLS: &tls.Config{RootCAs: ca.Pool()}})
 					call := c.Do
 					if way == "RoundTrip" {
 						call = c.transport.RoundTrip

@@ -9,7 +9,6 @@ import (
 	"io"
 	"net"
 	"net/netip"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,7 +16,9 @@ import (
 
 	"golang.org/x/net/dns/dnsmessage"
 
+	"github.com/postrider/postrider/internal/egresstest"
 	"github.com/postrider/postrider/internal/fault"
+	"github.com/postrider/postrider/internal/pkitest"
 )
 
 // is gives a check for an error of type T somewhere in the chain that also holds cond.
@@ -64,7 +65,7 @@ func not(check func(error) bool) func(error) bool { return func(err error) bool 
 // TestErrors pins the Go types of what can go wrong before an answer: the judge of outcomes looks at them.
 func TestErrors(t *testing.T) {
 	t.Parallel()
-	ca, stranger := newAuthority(t), newAuthority(t)
+	ca, stranger := pkitest.NewAuthority(t, "known"), pkitest.NewAuthority(t, "unknown")
 	resolver := newResolver(t, func(name string) ([]netip.Addr, dnsmessage.RCode, bool) {
 		switch name {
 		case "mute.test":
@@ -78,7 +79,7 @@ func TestErrors(t *testing.T) {
 		}
 		return nil, dnsmessage.RCodeNameError, false
 	})
-	long := Config{Policy: loopback(), Resolver: resolver, TLS: ca.client()}
+	long := Config{Policy: loopback(), Resolver: resolver, TLS: &tls.Config{RootCAs: ca.Pool()}}
 	short := long
 	short.ConnectTimeout = 200 * time.Millisecond
 	patient, hasty := newTestClient(t, long), newTestClient(t, short)
@@ -86,9 +87,9 @@ func TestErrors(t *testing.T) {
 	secure := func(cfg *tls.Config) string {
 		return "https://" + newTLSWire(t, cfg, answering(okAnswer)).addr + "/"
 	}
-	old := ca.server(t, soon(), "127.0.0.1")
+	old := ca.Server(t, pkitest.Wanted{Hosts: []string{"127.0.0.1"}})
 	old.MinVersion, old.MaxVersion = tls.VersionTLS10, tls.VersionTLS11
-	mutual := ca.server(t, soon(), "127.0.0.1")
+	mutual := ca.Server(t, pkitest.Wanted{Hosts: []string{"127.0.0.1"}})
 	mutual.ClientAuth = tls.RequireAnyClientCert
 	mutual12 := mutual.Clone()
 	mutual12.MaxVersion = tls.VersionTLS12
@@ -125,13 +126,13 @@ func TestErrors(t *testing.T) {
 		{"a mute name server, deadline", patient, "http://mute.test:8080/", small, 50 * time.Millisecond, itsDeadline},
 		{"a closed port", patient, closed.url("/"), small, hang, all(is(dialOp), isErr(syscall.ECONNREFUSED))},
 		// Either of two types of time-out, by chance; one of them says it Is a context.DeadlineExceeded.
-		{"a full backlog", hasty, "http://" + newFullBacklog(t) + "/", small, hang, all(is(dialOp), timedOut, not(itsDeadline))},
-		{"a full backlog, deadline", patient, "http://" + newFullBacklog(t) + "/", small, 50 * time.Millisecond, itsDeadline},
+		{"a full backlog", hasty, "http://" + egresstest.Deaf(t) + "/", small, hang, all(is(dialOp), timedOut, not(itsDeadline))},
+		{"a full backlog, deadline", patient, "http://" + egresstest.Deaf(t) + "/", small, 50 * time.Millisecond, itsDeadline},
 
-		{"TLS, wrong name", patient, secure(ca.server(t, soon(), "other.test")), small, hang, all(verify, is(every[x509.HostnameError]))},
-		{"TLS, wrong address", patient, secure(ca.server(t, soon(), "127.0.0.9")), small, hang, all(verify, is(every[x509.HostnameError]))},
-		{"TLS, unknown authority", patient, secure(stranger.server(t, soon(), "127.0.0.1")), small, hang, all(verify, is(every[x509.UnknownAuthorityError]))},
-		{"TLS, expired", patient, secure(ca.server(t, time.Now().Add(-time.Hour), "127.0.0.1")), small, hang, all(verify, is(func(e x509.CertificateInvalidError) bool { return e.Reason == x509.Expired }))},
+		{"TLS, wrong name", patient, secure(ca.Server(t, pkitest.Wanted{Hosts: []string{"other.test"}})), small, hang, all(verify, is(every[x509.HostnameError]))},
+		{"TLS, wrong address", patient, secure(ca.Server(t, pkitest.Wanted{Hosts: []string{"127.0.0.9"}})), small, hang, all(verify, is(every[x509.HostnameError]))},
+		{"TLS, unknown authority", patient, secure(stranger.Server(t, pkitest.Wanted{Hosts: []string{"127.0.0.1"}})), small, hang, all(verify, is(every[x509.UnknownAuthorityError]))},
+		{"TLS, expired", patient, secure(ca.Server(t, pkitest.Wanted{Hosts: []string{"127.0.0.1"}, NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: time.Now().Add(-time.Hour)})), small, hang, all(verify, is(func(e x509.CertificateInvalidError) bool { return e.Reason == x509.Expired }))},
 		{"TLS 1.1", patient, secure(old), small, hang, all(handshake, alert)},
 		{"TLS 1.2, client certificate wanted", patient, secure(mutual12), small, hang, all(handshake, alert)},
 		{"TLS 1.3, client certificate wanted", patient, secure(mutual), small, hang, all(not(handshake), alert)}, // told after the handshake
@@ -139,7 +140,7 @@ func TestErrors(t *testing.T) {
 		{"https to nobody", hasty, "https://" + plain(mute) + "/", small, hang, all(handshake, timedOut, not(itsDeadline))},
 		{"https to nobody, deadline", patient, "https://" + plain(mute) + "/", small, 100 * time.Millisecond, itsDeadline},
 		{"https, hung up", patient, "https://" + plain(gone) + "/", small, hang, all(handshake, func(err error) bool { return isErr(io.EOF)(err) || isErr(syscall.ECONNRESET)(err) })},
-		{"http to https", patient, strings.Replace(secure(ca.server(t, soon(), "127.0.0.1")), "https", "http", 1), small, hang, isErr(io.EOF)},
+		{"http to https", patient, strings.Replace(secure(ca.Server(t, pkitest.Wanted{Hosts: []string{"127.0.0.1"}})), "https", "http", 1), small, hang, isErr(io.EOF)},
 		{"http to a mail server", patient, "http://" + plain(func(x *exchange) { x.say("220 mail.test ESMTP\r\n"); <-x.done }) + "/", small, hang, func(err error) bool {
 			return errors.Is(err, errSpokeFirst) || strings.Contains(err.Error(), `malformed HTTP status code "mail.test"`)
 		}},
@@ -174,34 +175,4 @@ func chain(err error) string {
 		parts = append(parts, fmt.Sprintf("%T", err))
 	}
 	return strings.Join(parts, " > ")
-}
-
-// newFullBacklog listens without accepting, with the queue of connections full, so that a connect gets no answer.
-func newFullBacklog(t *testing.T) string {
-	t.Helper()
-	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = syscall.Close(fd) })
-	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Listen(fd, 0); err != nil {
-		t.Fatal(err)
-	}
-	name, err := syscall.Getsockname(fd)
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(name.(*syscall.SockaddrInet4).Port))
-	for range 16 {
-		c, err := net.DialTimeout("tcp4", addr, 100*time.Millisecond)
-		if err != nil {
-			return addr
-		}
-		t.Cleanup(func() { _ = c.Close() })
-	}
-	t.Fatal("the backlog takes everything")
-	return ""
 }

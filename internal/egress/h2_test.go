@@ -2,18 +2,21 @@ package egress
 
 import (
 	"bytes"
+	"crypto/tls"
 	"io"
 	"sync"
 	"testing"
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+
+	"github.com/postrider/postrider/internal/pkitest"
 )
 
 // h2wire is an HTTP/2 receiver made by hand. It keeps the number of requests it saw and serves each by script.
 type h2wire struct {
 	*wire
-	ca *authority
+	ca *pkitest.Authority
 
 	mu       sync.Mutex
 	requests int
@@ -34,14 +37,16 @@ type h2call struct {
 // newH2 serves each request by script. When script returns false the connection is closed.
 func newH2(t testing.TB, script func(*h2call) bool) *h2wire {
 	t.Helper()
-	h := &h2wire{ca: newAuthority(t)}
-	cfg := h.ca.server(t, soon(), "127.0.0.1")
+	h := &h2wire{ca: pkitest.NewAuthority(t, "an authority")}
+	cfg := h.ca.Server(t, pkitest.Wanted{Hosts: []string{"127.0.0.1"}})
 	cfg.NextProtos = []string{"h2"}
 	h.wire = newTLSWire(t, cfg, func(x *exchange) { h.serve(x, script) })
 	return h
 }
 
-func (h *h2wire) config() Config { return Config{Policy: loopback(), TLS: h.ca.client()} }
+func (h *h2wire) config() Config {
+	return Config{Policy: loopback(), TLS: &tls.Config{RootCAs: h.ca.Pool()}}
+}
 
 func (h *h2wire) url() string { return "https://" + h.addr + "/hook?token=CANARY" }
 

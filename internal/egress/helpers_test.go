@@ -272,3 +272,13 @@ func readExcerpt(resp *http.Response, limit int64) (body []byte, truncated bool,
 	}
 	return body, false, err
 }
+
+// newTLSWire is newWire behind TLS.
+func newTLSWire(t testing.TB, cfg *tls.Config, script func(*exchange)) *wire {
+	t.Helper()
+	ln, err := tls.Listen("tcp4", "127.0.0.1:0", cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return serveWire(t, ln, script)
+}

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
+
+	"github.com/postrider/postrider/internal/pkitest"
 )
 
 // TestOneRequestPerDo is FC-020: a receiver that takes the second request of a connection whole and hangs up. Each Do is one
@@ -108,8 +110,8 @@ func TestHTTP2Busy(t *testing.T) {
 	const streams, calls = 100, 120
 	var seen atomic.Int64
 	enough := make(chan struct{})
-	ca := newAuthority(t)
-	s := newHTTPServer(t, ca.server(t, soon(), "127.0.0.1"), true, func(_ http.ResponseWriter, r *http.Request) {
+	ca := pkitest.NewAuthority(t, "an authority")
+	s := newHTTPServer(t, ca.Server(t, pkitest.Wanted{Hosts: []string{"127.0.0.1"}}), true, func(_ http.ResponseWriter, r *http.Request) {
 		if seen.Add(1) == streams+1 {
 			close(enough)
 		}
@@ -121,7 +123,7 @@ func TestHTTP2Busy(t *testing.T) {
 		case <-r.Context().Done():
 		}
 	})
-	c := newTestClient(t, Config{Policy: loopback(), TLS: ca.client()})
+	c := newTestClient(t, Config{Policy: loopback(), TLS: &tls.Config{RootCAs: ca.Pool()}})
 	var wg sync.WaitGroup
 	for i := range calls {
 		req := newPost(t, hang, s.URL, []byte("{}")[:2*(i%2)])
@@ -260,7 +262,7 @@ type staleCase struct {
 // TestStaleConnection: a kept-alive connection that died before our first byte is dialled anew; one that died after is not.
 func TestStaleConnection(t *testing.T) {
 	t.Parallel()
-	ca := newAuthority(t)
+	ca := pkitest.NewAuthority(t, "an authority")
 	for _, c := range []staleCase{
 		{"reset, unheard", true, false, true, `{"a":1}`},
 		{"reset, unheard, no body", true, false, true, ""},
@@ -277,7 +279,7 @@ func TestStaleConnection(t *testing.T) {
 		})
 		t.Run(c.name+", TLS", func(t *testing.T) {
 			t.Parallel()
-			for !c.run(t, ca.server(t, soon(), "127.0.0.1"), ca.client()) {
+			for !c.run(t, ca.Server(t, pkitest.Wanted{Hosts: []string{"127.0.0.1"}}), &tls.Config{RootCAs: ca.Pool()}) {
 			}
 		})
 	}
@@ -372,11 +374,11 @@ func TestFreshConnectionIsNotRedialled(t *testing.T) {
 // TestCallersTraceStillFires: the hooks Do needs do not cost the caller its own.
 func TestCallersTraceStillFires(t *testing.T) {
 	t.Parallel()
-	ca := newAuthority(t)
+	ca := pkitest.NewAuthority(t, "an authority")
 	for _, h2 := range []bool{false, true} {
-		s := newHTTPServer(t, ca.server(t, soon(), "receiver.test"), h2, http.NotFound)
+		s := newHTTPServer(t, ca.Server(t, pkitest.Wanted{Hosts: []string{"receiver.test"}}), h2, http.NotFound)
 		c := newTestClient(t, Config{
-			Policy: loopback(), TLS: ca.client(),
+			Policy: loopback(), TLS: &tls.Config{RootCAs: ca.Pool()},
 			Resolver: newResolver(t, fixed(map[string]string{"receiver.test": "127.0.0.1"})),
 		})
 		var mu sync.Mutex

@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -11,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/postrider/postrider/internal/fault"
+	"github.com/postrider/postrider/internal/pkitest"
 )
 
 // fakeProxy takes CONNECT (and leads each to backend, whatever was asked for) and plain requests (answered by itself). It notes
@@ -83,10 +85,10 @@ func proxied(t *testing.T, proxy *wire, cfg Config) *Client {
 
 func TestProxyCarries(t *testing.T) {
 	t.Parallel()
-	ca := newAuthority(t)
-	backend := newTLSWire(t, ca.server(t, soon(), "receiver.test"), answering(okAnswer))
+	ca := pkitest.NewAuthority(t, "an authority")
+	backend := newTLSWire(t, ca.Server(t, pkitest.Wanted{Hosts: []string{"receiver.test"}}), answering(okAnswer))
 	proxy, lines := fakeProxy(t, backend.addr, "")
-	c := proxied(t, proxy, Config{TLS: ca.client()})
+	c := proxied(t, proxy, Config{TLS: &tls.Config{RootCAs: ca.Pool()}})
 	for _, raw := range []string{"https://receiver.test:8443/hook", "http://receiver.test:8080/hook"} {
 		if status, body := mustDo(t, c, newPost(t, hang, raw, []byte("{}"))); status != 200 || body != "ok" {
 			t.Errorf("%s: %d %q", raw, status, body)
@@ -132,7 +134,7 @@ func TestProxyFailures(t *testing.T) {
 	if !proxyOp(err) || !strings.Contains(err.Error(), "407") {
 		t.Errorf("a refusal: %v", err)
 	}
-	secure := newTLSWire(t, newAuthority(t).server(t, soon(), "127.0.0.1"), func(*exchange) {})
+	secure := newTLSWire(t, pkitest.NewAuthority(t, "an authority").Server(t, pkitest.Wanted{Hosts: []string{"127.0.0.1"}}), func(*exchange) {})
 	strange := proxied(t, secure, Config{})
 	strange.transport.Proxy = http.ProxyURL(&url.URL{Scheme: "https", Host: secure.addr})
 	err = mustFail(t, strange, newPost(t, hang, "https://receiver.test:8443/", nil))

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/postrider/postrider/internal/pkitest"
 )
 
 // TestConnectionReuse: a body read to its end leaves the connection to the next request; a cut one and a 101 do not.
@@ -44,7 +46,7 @@ func TestConnectionReuse(t *testing.T) {
 // TLS 1.2 a round trip.
 func TestTLSSessionIsResumed(t *testing.T) {
 	t.Parallel()
-	ca := newAuthority(t)
+	ca := pkitest.NewAuthority(t, "an authority")
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 		for _, h2 := range []bool{false, true} {
 			type connection struct {
@@ -52,13 +54,13 @@ func TestTLSSessionIsResumed(t *testing.T) {
 				resumed bool
 			}
 			served := make(chan connection, 1)
-			cfg := ca.server(t, soon(), "receiver.test")
+			cfg := ca.Server(t, pkitest.Wanted{Hosts: []string{"receiver.test"}})
 			cfg.MinVersion, cfg.MaxVersion = version, version
 			s := newHTTPServer(t, cfg, h2, func(_ http.ResponseWriter, r *http.Request) {
 				served <- connection{r.RemoteAddr, r.TLS.DidResume}
 			})
 			c := newTestClient(t, Config{
-				Policy: loopback(), TLS: ca.client(),
+				Policy: loopback(), TLS: &tls.Config{RootCAs: ca.Pool()},
 				Resolver: newResolver(t, fixed(map[string]string{"receiver.test": "127.0.0.1"})),
 			})
 			_, port, _ := net.SplitHostPort(s.Listener.Addr().String())

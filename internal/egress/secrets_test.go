@@ -1,25 +1,28 @@
 package egress
 
 import (
+	"crypto/tls"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/postrider/postrider/internal/pkitest"
 )
 
 // TestErrorsHoldNoSecret is FC-034 with its kind: no error says the query, the userinfo or a header.
 func TestErrorsHoldNoSecret(t *testing.T) {
 	t.Parallel()
-	ca := newAuthority(t)
+	ca := pkitest.NewAuthority(t, "an authority")
 	closed := newWire(t, func(*exchange) {})
 	_ = closed.ln.Close()
-	wrong := newTLSWire(t, ca.server(t, soon(), "other.test"), answering(okAnswer))
+	wrong := newTLSWire(t, ca.Server(t, pkitest.Wanted{Hosts: []string{"other.test"}}), answering(okAnswer))
 	mute := newWire(t, func(x *exchange) { <-x.done })
 	hungUp := newWire(t, func(x *exchange) { _, _, _ = x.read() })
 	garbage := newWire(t, func(x *exchange) { _, _, _ = x.read(); x.say("garbage\r\n\r\n") })
 	refusing := newH2(t, func(*h2call) bool { return false })
 	c := newTestClient(t, Config{
-		Policy: loopback(), TLS: ca.client(), Resolver: newResolver(t, fixed(nil)), ConnectTimeout: 300 * time.Millisecond,
+		Policy: loopback(), TLS: &tls.Config{RootCAs: ca.Pool()}, Resolver: newResolver(t, fixed(nil)), ConnectTimeout: 300 * time.Millisecond,
 	})
 	for name, base := range map[string]string{
 		"closed port":    "http://" + closed.addr,

@@ -1,5 +1,5 @@
-// Package egresstest is what tests of the way out share: every way to write an address inside, and a name server. It is
-// imported by tests alone.
+// Package egresstest is what tests of the way out share: every way to write an address inside, a name server, and a listener
+// that answers no connect. It is imported by tests alone.
 package egresstest
 
 import "strings"
