@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"encoding/pem"
 	"fmt"
 	"net/http"
 	"os"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/internal/pgtest"
+	"github.com/postrider/postrider/internal/pkitest"
 	"github.com/postrider/postrider/signer"
 )
 
@@ -45,8 +47,8 @@ func dump(t *testing.T) string {
 }
 
 // A dump of a database in which every kind of secret has been used holds none of them, nor does anything that a process
-// prints: secrets of each scheme, given and made, current, rotated and expired; static headers, of each version; API keys; and
-// what only the configuration has.
+// prints: secrets of each scheme, given and made, current, rotated and expired; static headers, of each version; keys of client
+// certificates; API keys; and what only the configuration has.
 func TestADumpHoldsNoSecret(t *testing.T) {
 	t.Parallel()
 	secrets := canaries{"the admin key": adminKey, "the sealing key": sealKey, "alerts.urls": "canary-of-alerts-urls-ghijklmnop"}
@@ -85,6 +87,14 @@ func TestADumpHoldsNoSecret(t *testing.T) {
 			p.want(http.StatusOK, http.MethodPatch, path, object{"headers": object{"X-Canary": secrets["the other header of "+name]}})
 		}
 	}
+	certificate, key := pkitest.NewAuthority(t, "an authority").Issue(t, pkitest.Wanted{Name: "canary-of-a-subject"})
+	// Of no event type that is sent: what matters is what is stored.
+	p.endpoint(tenant, "https://receiver.test/hook-with-tls", object{
+		"event_types": []string{"none"}, "tls": object{"certificate": certificate, "key": key},
+	})
+	block, _ := pem.Decode([]byte(key))
+	secrets["a client certificate's key"] = string(block.Bytes)
+	secrets["a client certificate's key as PEM"] = strings.Split(key, "\n")[2] // half of it is in this line
 	made := p.want(http.StatusCreated, http.MethodPost, "/v1/api-keys", object{"name": "canary", "scopes": []string{"admin"}})
 	secrets["an API key"] = made.text("key")
 	p.send(tenant, "a", object{"n": 1})
@@ -103,7 +113,8 @@ func TestADumpHoldsNoSecret(t *testing.T) {
 	p.stop()
 
 	dumped := dump(t)
-	if !strings.Contains(dumped, "hook-of-a-scheme") || !strings.Contains(dumped, "X-Canary") || !strings.Contains(dumped, "seal_keys") {
+	if !strings.Contains(dumped, "hook-of-a-scheme") || !strings.Contains(dumped, "X-Canary") || !strings.Contains(dumped, "seal_keys") ||
+		!strings.Contains(dumped, "hook-with-tls") || !strings.Contains(dumped, strings.Split(certificate, "\n")[2]) {
 		t.Fatal("the dump does not hold what is in the tables")
 	}
 	env["SECRETS_KEYS"], env["BOOTSTRAP_ADMIN_KEY"] = sealKey, adminKey
