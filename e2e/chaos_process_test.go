@@ -172,7 +172,7 @@ func TestChaosStoppedWhileReceiversHang(t *testing.T) {
 	}
 }
 
-// A process is stopped in the middle of everything for longer than its leases, and goes on when others have done its work. It
+// A process is stopped with requests on their way for longer than its leases, and goes on when others have done its work. It
 // changes nothing of that.
 func TestChaosStoodStill(t *testing.T) {
 	t.Parallel()
@@ -180,14 +180,25 @@ func TestChaosStoodStill(t *testing.T) {
 	s := ownDatabase(t, "SIGSTOP for longer than the lease, then SIGCONT", settings{"DELIVERY_MAX_IN_FLIGHT": fmt.Sprint(inFlight)})
 	s.settle(s.startAs("api", nil))
 	sleeper := s.startAs("dispatcher", nil)
-	s.startAs("dispatcher,scheduler", nil)
 	s.produce(4, load(4000))
 	s.awaitReceived(load(2000))
+	held := newGate(t)
+	s.answers(func(int, request) string {
+		held.wait()
+		return answer(http.StatusOK)
+	})
+	s.awaitReceived(s.host.count() + inFlight/4) // so many are held, all of them by this process
 	signal(t, sleeper, syscall.SIGSTOP)
-	var stopped int
-	s.query(`SELECT count(*)::int FROM deliveries WHERE state = 'in_flight'`, &stopped)
+	s.startAs("dispatcher,scheduler", nil)
+	held.open()
+	s.answers(nil)
 	s.finish()
 	s.calm() // by the other process: its leases have run out
+	var taken int
+	s.query(`SELECT count(*)::int FROM attempts WHERE outcome = 'unknown'`, &taken)
+	if taken < inFlight/4 {
+		t.Errorf("%d deliveries were taken from the process", taken)
+	}
 	var before, after string
 	s.query(books, &before)
 	signal(t, sleeper, syscall.SIGCONT)
@@ -196,7 +207,6 @@ func TestChaosStoodStill(t *testing.T) {
 	if before != after {
 		t.Errorf("what the late process did changed deliveries:\n%s\n%s", before, after)
 	}
-	t.Logf("%d were in flight when it was stopped", stopped)
 	s.verdict(inFlight)
 }
 
