@@ -46,10 +46,10 @@ type timings struct {
 // decides once the headers are whole: a body that is too long, cut off or slow is kept as far as it came and changes nothing.
 func (d *Dispatcher) send(ctx context.Context, to *subscriptions.Target, headers []signer.Header, body []byte) answer {
 	timeout := d.timeout(to)
+	var w stopwatch
+	w.start = time.Now() // before the deadline is set, so that no time-out is shown as shorter than it is
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	var w stopwatch
-	w.start = time.Now()
 	a := answer{timeout: timeout, identity: to.TLS}
 	req, err := newRequest(httptrace.WithClientTrace(ctx, w.trace()), to.URL, headers, body)
 	if err != nil {
