@@ -94,7 +94,8 @@ func (s *Store) prove(ctx context.Context, k sealKey) error {
 }
 
 // GiveUpKey has the checks of a start pass over a key that nobody has any more. What is sealed under it stays shut, and its
-// endpoints get nothing, until their owners give new secrets and headers. A key that is among ours is not lost.
+// endpoints get nothing, until their owners give new secrets, headers and client certificates. A key that is among ours is
+// not lost.
 func (s *Store) GiveUpKey(ctx context.Context, keyID string) error {
 	const query = `UPDATE seal_keys SET lost_at = coalesce(lost_at, @now) WHERE id = @id`
 	if s.box.keys != nil && s.box.keys.Has(keyID) {

@@ -149,7 +149,8 @@ func newSecretsGiveUp(w world) *cobra.Command {
 		Use: "give-up KEY_ID", Short: "Let servers start although an encryption key is lost for good", Args: exactly("KEY_ID"),
 		Long: "Let servers start although an encryption key is lost for good. What was encrypted under it cannot be had back: the\n" +
 			"endpoints that are printed get nothing, and their deliveries wait, until each has a new secret (and new static\n" +
-			"headers, if it had any). Should the key be found, configure it, and all is as it was.",
+			"headers and its client certificate with the key, if it had any). Should the key be found, configure it, and all is as\n" +
+			"it was.",
 	}
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only print the endpoints")
 	return secretsCommand(w, cmd, func(ctx context.Context, s *sealedStore, args []string, asJSON bool) error {
