@@ -87,11 +87,7 @@ func (s *server) gate(rt route) func(huma.Context, func(huma.Context)) {
 
 // actorOf is the caller for the audit log.
 func actorOf(ctx context.Context, p auth.Principal) audit.Actor {
-	by := audit.Actor{Kind: audit.ByKey, Key: p.Key, Name: p.Name}
-	if t := traceOf(ctx); t != nil {
-		by.From = t.from
-	}
-	return by
+	return audit.Actor{Kind: audit.ByKey, Key: p.Key, Name: p.Name, From: traceOf(ctx).from} // every request has a trace here
 }
 
 type (
