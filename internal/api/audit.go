@@ -16,7 +16,7 @@ type auditView struct {
 	ID       string    `json:"id" example:"aud_07xk9v0e8g0003f"`
 	At       stamp     `json:"at"`
 	Actor    actorView `json:"actor"`
-	Action   string    `json:"action" enum:"tenant.created,tenant.updated,tenant.deleted,endpoint.created,endpoint.updated,endpoint.status_changed,endpoint.deleted,endpoint.secret_revealed,endpoint.secret_rotated,endpoint.tested,delivery.retried,delivery.cancelled,event.cancelled,alert.acknowledged,alert.resolved,api_key.created,api_key.revoked"`
+	Action   auditDone `json:"action"`
 	ObjectID string    `json:"object_id" example:"ep_07xk9v0e8g0003f" doc:"What it was done to."`
 	TenantID *string   `json:"tenant_id" example:"ten_07xk9v0e8g0003f" doc:"Whose thing that is; null: nobody's but the operator's."`
 	From     *string   `json:"from" example:"192.0.2.7" doc:"The client's address; null: no request did it."`
@@ -27,6 +27,19 @@ type actorView struct {
 	Kind  string  `json:"kind" enum:"api_key,cli,system" doc:"cli: a command on the database itself; system: Postrider by its rules."`
 	KeyID *string `json:"key_id" example:"key_07xk9v0e8g00000"`
 	Name  string  `json:"name" doc:"The key's, of the user of the machine, or of the part of Postrider."`
+}
+
+// auditDone is what was done.
+type auditDone string
+
+// Schema lists all that there is.
+func (auditDone) Schema(huma.Registry) *huma.Schema {
+	one := &huma.Schema{Type: huma.TypeString}
+	for _, a := range audit.Actions() {
+		one.Enum = append(one.Enum, string(a))
+	}
+	one.PrecomputeMessages()
+	return one
 }
 
 // rawObject is a JSON object that goes out as it is stored.
@@ -43,7 +56,7 @@ func (rawObject) Schema(huma.Registry) *huma.Schema {
 func viewAudit(r audit.Record) auditView {
 	v := auditView{
 		ID: id.Audit.Format(r.ID), At: stamp(r.At), Actor: actorView{Kind: string(r.Actor.Kind), Name: r.Actor.Name},
-		Action: string(r.Action), ObjectID: r.Object.Kind.Format(r.Object.ID), Details: rawObject(r.Details),
+		Action: auditDone(r.Action), ObjectID: r.Object.Kind.Format(r.Object.ID), Details: rawObject(r.Details),
 	}
 	if r.Actor.Kind == audit.ByKey {
 		key := id.Key.Format(r.Actor.Key)
@@ -62,12 +75,12 @@ func viewAudit(r audit.Record) auditView {
 
 type listAuditIn struct {
 	PageIn
-	Tenant string `query:"tenant" maxLength:"200" doc:"A tenant's id or uid."`
-	Actor  string `query:"actor" maxLength:"200" doc:"A key's id, a name, or a kind of actor."`
-	Object string `query:"object" maxLength:"200" doc:"The id of what it was done to."`
-	Action string `query:"action" enum:"tenant.created,tenant.updated,tenant.deleted,endpoint.created,endpoint.updated,endpoint.status_changed,endpoint.deleted,endpoint.secret_revealed,endpoint.secret_rotated,endpoint.tested,delivery.retried,delivery.cancelled,event.cancelled,alert.acknowledged,alert.resolved,api_key.created,api_key.revoked"`
-	Since  string `query:"since" format:"date-time" doc:"Done then or later."`
-	Until  string `query:"until" format:"date-time" doc:"Done before."`
+	Tenant string    `query:"tenant" maxLength:"200" doc:"A tenant's id or uid."`
+	Actor  string    `query:"actor" maxLength:"200" doc:"A key's id, a name, or a kind of actor."`
+	Object string    `query:"object" maxLength:"200" doc:"The id of what it was done to."`
+	Action auditDone `query:"action"`
+	Since  string    `query:"since" format:"date-time" doc:"Done then or later."`
+	Until  string    `query:"until" format:"date-time" doc:"Done before."`
 }
 
 func (s *server) listAudit(ctx context.Context, in *listAuditIn) (*pageOut[auditView], error) {
