@@ -117,6 +117,9 @@ func showBody(body []byte, truncated bool) (text, encoding string) {
 }
 
 // addressClass is the class of a host and a port.
+// publicClass is what egress.Class calls an address that deliveries may go to.
+const publicClass = "public"
+
 func addressClass(address string, class func(netip.Addr) string) string {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil {

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"net/netip"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -19,7 +20,7 @@ type auditView struct {
 	Action   auditDone `json:"action"`
 	ObjectID string    `json:"object_id" example:"ep_07xk9v0e8g0003f" doc:"What it was done to."`
 	TenantID *string   `json:"tenant_id" example:"ten_07xk9v0e8g0003f" doc:"Whose thing that is; null: nobody's but the operator's."`
-	From     *string   `json:"from" example:"192.0.2.7" doc:"The client's address; null: no request did it."`
+	From     *string   `json:"from" example:"192.0.2.7" doc:"The client's address; null: no request did it. To a key that is bound to a tenant, of an address that is not public its class alone."`
 	Details  rawObject `json:"details" doc:"What there is to say beside; under changes each field that has another value now."`
 }
 
@@ -27,6 +28,18 @@ type actorView struct {
 	Kind  string  `json:"kind" enum:"api_key,cli,system" doc:"cli: a command on the database itself; system: Postrider by its rules."`
 	KeyID *string `json:"key_id" example:"key_07xk9v0e8g00000"`
 	Name  string  `json:"name" doc:"The key's, of the user of the machine, or of the part of Postrider."`
+}
+
+// outsider is what a tenant's own admin sees of it: where inside an operator works from, and as whom, is not theirs to know.
+func (v auditView) outsider(from netip.Addr, class func(netip.Addr) string) auditView {
+	if v.Actor.Kind == string(audit.ByCLI) {
+		v.Actor.Name = "operator"
+	}
+	if from.IsValid() && class(from) != publicClass {
+		inside := class(from)
+		v.From = &inside
+	}
+	return v
 }
 
 // auditDone is what was done.
@@ -108,5 +121,10 @@ func (s *server) listAudit(ctx context.Context, in *listAuditIn) (*pageOut[audit
 	}
 	return readPage(id.Audit, in.PageIn, func(limit int, before id.ID) ([]audit.Record, error) {
 		return s.d.Audit.List(ctx, f, limit, before)
-	}, viewAudit, func(r audit.Record) id.ID { return r.ID })
+	}, func(r audit.Record) auditView {
+		if caller(ctx).SeesAll() {
+			return viewAudit(r)
+		}
+		return viewAudit(r).outsider(r.Actor.From, s.d.AddressClass)
+	}, func(r audit.Record) id.ID { return r.ID })
 }

@@ -208,6 +208,9 @@ func TestAuditLogShowsEachItsOwn(t *testing.T) {
 		if e.text("tenant_id") != s.ids["tenant"] {
 			t.Errorf("a tenant's admin sees %v", e)
 		}
+		if from := e.text("from"); from != "" && from != "loopback" {
+			t.Errorf("a tenant's admin sees that it was done from %s", from)
+		}
 	}
 	theirs := s.auditLog(s.keys["other's admin"], "")
 	both := len(ours) + len(theirs)

@@ -208,6 +208,17 @@ func TestAnothersIDsInBodies(t *testing.T) {
 	}
 }
 
+// With its tenant a key ends, at once where the tenant was deleted.
+func TestKeysEndWithTheirTenant(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.tenant("acme")
+	own := w.apiKey("acme", "admin")
+	w.must(http.StatusOK, request{method: "GET", path: "/v1/tenants/acme", key: own})
+	w.must(http.StatusNoContent, request{method: "DELETE", path: "/v1/tenants/acme"})
+	w.refused(http.StatusUnauthorized, request{method: "GET", path: "/v1/tenants/acme", key: own})
+}
+
 // Producers name tenants by uid. A tenant's own admin that could change it would get the events of whoever had it before, or is
 // to have it, and would learn which there are.
 func TestATenantDoesNotChooseItsUID(t *testing.T) {

@@ -112,6 +112,7 @@ func (s *server) deleteTenant(ctx context.Context, _ *TenantIn) (*struct{}, erro
 	if err != nil {
 		return nil, err
 	}
+	s.d.Keys.Forget()
 	for _, e := range endpoints {
 		if _, err := s.d.Deliveries.CancelUnfinished(ctx, e, dispatcher.ReasonTenantDeleted); err != nil {
 			return nil, err

@@ -238,6 +238,9 @@ func (k *Keys) Revoke(ctx context.Context, key id.ID) error {
 	return err //nolint:wrapcheck // it says what it did
 }
 
+// Forget has every key be looked up again: those of a tenant that was just deleted are none any more.
+func (k *Keys) Forget() { k.cache.clear() }
+
 // number gives the key's number, or one that no key has when the id names a bucket: keys lie in none.
 func number(key id.ID) int64 {
 	if key.Shard != 0 {
