@@ -5,6 +5,7 @@ package e2e
 import (
 	"crypto/tls"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 )
@@ -16,7 +17,9 @@ func TestChaosReceiversEndKeptConnections(t *testing.T) {
 	t.Parallel()
 	ca := newAuthority(t)
 	p := serve(t, settings{
-		"SSL_CERT_FILE": ca.file, "DELIVERY_RETRY_SCHEDULE": "50ms,50ms,50ms,50ms,50ms,50ms,50ms,50ms", "DELIVERY_TIMEOUT": "10s", "DELIVERY_LEASE": "20s",
+		// Every other attempt fails in some: none of 80 deliveries may ever run out of them.
+		"DELIVERY_RETRY_SCHEDULE": strings.Repeat("50ms,", 39) + "50ms",
+		"SSL_CERT_FILE":           ca.file, "DELIVERY_TIMEOUT": "10s", "DELIVERY_LEASE": "20s",
 	})
 	for _, secure := range []*tls.Config{nil, ca.server(t, "http/1.1")} {
 		for _, c := range []struct {
@@ -66,9 +69,7 @@ func TestChaosReceiversEndKeptConnections(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				r := &rogue{tls: secure, play: c.play}
 				r.serve(t)
-				l := p.endsKept(t, r, c.broken)
-				l.fault = "receiver that " + name
-				note(l)
+				p.endsKept(t, r, c.broken)
 			})
 		}
 	}
@@ -86,7 +87,7 @@ func (g *guest) deafen() {
 }
 
 // endsKept sends events one after the other, each as soon as the one before has been answered, and compares the books.
-func (p *process) endsKept(t *testing.T, r *rogue, broken bool) line {
+func (p *process) endsKept(t *testing.T, r *rogue, broken bool) {
 	t.Helper()
 	tenant := p.tenant()
 	p.endpoint(tenant, r.url(), object{"max_in_flight": 2})
@@ -123,5 +124,4 @@ func (p *process) endsKept(t *testing.T, r *rogue, broken bool) line {
 		t.Error("no request came over a kept-alive connection")
 	}
 	t.Logf("%d deliveries in %d attempts on %d connections", n, attempts, conns)
-	return line{events: n, deliveries: n, again: lost, allowed: lost}
 }
