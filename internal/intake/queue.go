@@ -235,12 +235,18 @@ func (q *queue) forget(j *job) {
 	}
 }
 
-// finish answers all callers of jobs.
+// finish answers all callers of jobs. From then on nobody joins them: who repeats a call that failed is not to get that very
+// failure again.
 func (q *queue) finish(jobs []*job, verdictOf func(n int) verdict) {
+	q.settled(jobs)
 	for n, j := range jobs {
 		j.verdict = verdictOf(n)
 		close(j.done)
 	}
+}
+
+// settled takes jobs out of the books, and what waited for them goes on.
+func (q *queue) settled(jobs []*job) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, j := range jobs {
