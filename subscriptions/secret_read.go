@@ -2,11 +2,13 @@ package subscriptions
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/postrider/postrider/internal/audit"
+	"github.com/postrider/postrider/internal/fault"
 	"github.com/postrider/postrider/signer"
 )
 
@@ -30,7 +32,7 @@ func (s *Store) Secret(ctx context.Context, t Tenant, ref string) ([]SecretInfo,
 			secret, err := s.openSecret(r.id(), signer.Scheme(r.Scheme), l.KeyID, l.Sealed)
 			switch {
 			case err != nil && i == 0:
-				return err
+				return fault.Wrap(fault.Conflict, err, "the secret cannot be read: %v; rotating makes a new one", errors.Unwrap(err))
 			case err != nil:
 				continue
 			}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -269,7 +270,7 @@ func TestRotatingMendsASecretThatDoesNotOpen(t *testing.T) {
 		e, _ := w.endpoint(tenant, func(n *subscriptions.NewEndpoint) { n.Scheme = scheme })
 		moved := w.under(otherSealKey)
 		_, err := moved.Secret(t.Context(), tenant, ref(e))
-		wantCode(t, "the secret call", err, fault.Internal)
+		wantCode(t, "the secret call", err, fault.Conflict)
 		got, secret, err := moved.RotateSecret(t.Context(), tenant, ref(e), "", time.Hour)
 		if err != nil || got.Unreadable != "" || got.PublicKey != secret.PublicKey() {
 			t.Fatalf("%+v, %v", got, err)
@@ -308,5 +309,20 @@ func TestANewMasterKeyTakesOver(t *testing.T) {
 	if got := fmt.Sprint(infos); got != "[{[redacted] "+fmt.Sprint(infos[0].CreatedAt)+" <nil>} {[redacted] "+
 		fmt.Sprint(infos[1].CreatedAt)+" "+fmt.Sprint(infos[1].ExpiresAt)+"}]" {
 		t.Errorf("printed they are %s", got)
+	}
+}
+
+// A secret whose key is gone is not ours to show, which is no fault of the program: the owner is told what to do.
+func TestASecretWhoseKeyIsGoneSaysSo(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	tenant := w.tenant()
+	e, _ := w.endpoint(tenant, nil)
+	_, err := w.under(otherSealKey).Secret(t.Context(), tenant, ref(e))
+	if !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "is not among secrets.keys; rotating makes a new one") {
+		t.Errorf("%v", err)
+	}
+	if n := w.count(`SELECT FROM audit_log WHERE action = 'endpoint.secret_revealed'`); n != 0 {
+		t.Error("what was not shown is told of as shown")
 	}
 }

@@ -71,13 +71,18 @@ func newAuditLogList(w world) *cobra.Command {
 			}
 			t := newTable("AT", "ACTION", "OBJECT", "BY", "FROM", "TENANT", "DETAILS")
 			for _, e := range list {
-				t.add(w.clock(&e.At), e.Action, e.ObjectID, e.who(), text(e.From), text(e.TenantID), strings.Trim(string(e.Details), "{}"))
+				t.add(w.clock(&e.At), e.Action, e.ObjectID, e.who(), text(e.From), text(e.TenantID), details(e.Details))
 			}
 			t.list(w.stdout, "entries")
 			return nil
 		})
 	}
 	return cmd
+}
+
+// details are shown without the braces around all of them, and in full.
+func details(object json.RawMessage) string {
+	return strings.TrimSuffix(strings.TrimPrefix(string(object), "{"), "}")
 }
 
 // machineUser is who runs the command, for the audit log: what a command does to the database itself, no API key does.

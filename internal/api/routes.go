@@ -46,7 +46,7 @@ func (s *server) groups() []group {
 			{"GET", anEnd, 200, endpoints, "get-endpoint", "Read an endpoint", handle(s.readEndpoint), nil},
 			{"PATCH", anEnd, 200, endpoints, "update-endpoint", "Change, disable or revive an endpoint", handle(s.updateEndpoint), also(409, 412)},
 			{"DELETE", anEnd, 204, endpoints, "delete-endpoint", "Delete an endpoint and cancel what is not delivered", handle(s.deleteEndpoint), nil},
-			{"GET", anEnd + "/secret", 200, endpoints, "get-endpoint-secret", "Show the signing secret", handle(s.readSecret), nil},
+			{"GET", anEnd + "/secret", 200, endpoints, "get-endpoint-secret", "Show the signing secret", handle(s.readSecret), also(409)},
 			{"POST", anEnd + "/secret/rotate", 200, endpoints, "rotate-endpoint-secret", "Replace the signing secret", handle(s.rotateSecret), also(409)},
 			{"POST", anEnd + "/test", 202, endpoints, "test-endpoint", "Send a test event to this endpoint alone", handle(s.testEndpoint), limit(payload + envelopeRoom)},
 		}},
