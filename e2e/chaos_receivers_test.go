@@ -19,7 +19,7 @@ const (
 	pace    = 150 * time.Millisecond
 	grace   = time.Second // beyond that, on top of how late the machine is
 	spare   = 96 << 10    // kilobytes over those of an idle process; what floods in one round is ten times as much
-	flat    = 16 << 10    // kilobytes that each further round of floods may take more than the first
+	flat    = 48 << 10    // kilobytes that all further rounds of floods may take more than the first
 )
 
 // stand is a mischief at work, with the endpoint that leads to it.
