@@ -96,6 +96,10 @@ WITH due AS MATERIALIZED (
          ORDER BY d.next_retry_at LIMIT w.slots FOR UPDATE SKIP LOCKED) l
 ), ` + leaseTail
 
+// eventColumns is what a delivery needs of its event e, with the payload unless that is large.
+const eventColumns = `e.type, e.content_type, octet_length(e.payload) AS size,
+       CASE WHEN octet_length(e.payload) <= @inline THEN e.payload END AS payload`
+
 // leaseTail leases what the query due found, and brings it with its events, unless it is to be bare.
 const leaseTail = `leased AS (
     UPDATE deliveries d SET state = 'in_flight', attempts = d.attempts + 1, lease_owner = @owner, leased_until = @until
@@ -106,8 +110,7 @@ const leaseTail = `leased AS (
 SELECT l.shard, l.id, l.tenant_id, l.event_id, l.endpoint_id, l.attempts, l.failures, l.rescues, l.next_retry_at,
        coalesce(l.group_id, 0), e.type, e.content_type, e.size, e.payload
   FROM leased l LEFT JOIN LATERAL (
-       SELECT e.type, e.content_type, octet_length(e.payload) AS size,
-              CASE WHEN octet_length(e.payload) <= @inline THEN e.payload END AS payload
+       SELECT ` + eventColumns + `
          FROM events e WHERE e.shard = l.shard AND e.id = l.event_id AND NOT @bare LIMIT 1) e ON true`
 
 // claim takes leases.

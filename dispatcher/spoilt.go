@@ -73,7 +73,7 @@ func leasedOr(got []claimed, err error) ([]claimed, error) {
 
 // eventSQL reads one event as a claim does. Index events_pkey.
 const eventSQL = `
-SELECT e.type, e.content_type, octet_length(e.payload), CASE WHEN octet_length(e.payload) <= @inline THEN e.payload END
+SELECT ` + eventColumns + `
   FROM events e WHERE e.shard = @shard AND e.id = @id`
 
 // readEvents adds their events to deliveries that were claimed without, and to each whose event cannot be read, why.

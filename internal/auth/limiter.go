@@ -45,15 +45,19 @@ func network(a netip.Addr) netip.Addr {
 	return a
 }
 
+// counted is what is remembered of an address; nil: nothing. The limiter is locked.
+func (l *limiter) counted(at netip.Addr) *rate.Limiter {
+	if young := l.young[at]; young != nil {
+		return young
+	}
+	return l.old[at]
+}
+
 // wait says how long the address has to wait before a failure of it is looked at again; 0: it need not.
 func (l *limiter) wait(from netip.Addr) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	at := network(from)
-	counted := l.young[at]
-	if counted == nil {
-		counted = l.old[at]
-	}
+	counted := l.counted(network(from))
 	if counted == nil {
 		return 0
 	}
@@ -69,11 +73,11 @@ func (l *limiter) fail(from netip.Addr) (last bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	at, now := network(from), l.tick()
-	counted := l.young[at]
+	counted := l.counted(at)
 	if counted == nil {
-		if counted = l.old[at]; counted == nil {
-			counted = rate.NewLimiter(rate.Every(failEvery), l.burst)
-		}
+		counted = rate.NewLimiter(rate.Every(failEvery), l.burst)
+	}
+	if l.young[at] == nil {
 		if len(l.young) >= l.most {
 			l.old, l.young = l.young, map[netip.Addr]*rate.Limiter{}
 		}

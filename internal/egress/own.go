@@ -77,8 +77,13 @@ func (o *owned) makeRoom() {
 			oldest, used = fingerprint, t.used
 		}
 	}
-	o.by[oldest].CloseIdleConnections()
-	delete(o.by, oldest)
+	o.drop(oldest)
+}
+
+// drop closes a transport that is not used any more. The lock is held.
+func (o *owned) drop(fingerprint clienttls.Fingerprint) {
+	o.by[fingerprint].CloseIdleConnections()
+	delete(o.by, fingerprint)
 }
 
 // closeUnused closes what was not used of late: an endpoint that was deleted, or has another key now, leaves none of the old
@@ -89,8 +94,7 @@ func (o *owned) closeUnused() {
 	now := o.now()
 	for fingerprint, t := range o.by {
 		if now.Sub(t.used) >= ownIdle {
-			t.CloseIdleConnections()
-			delete(o.by, fingerprint)
+			o.drop(fingerprint)
 		}
 	}
 	if o.sweep = nil; len(o.by) > 0 {
@@ -105,9 +109,8 @@ func (o *owned) closeAll() {
 		o.sweep.Stop()
 		o.sweep = nil
 	}
-	for fingerprint, t := range o.by {
-		t.CloseIdleConnections()
-		delete(o.by, fingerprint)
+	for fingerprint := range o.by {
+		o.drop(fingerprint)
 	}
 }
 
