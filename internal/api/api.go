@@ -4,7 +4,7 @@
 //
 // It decides nothing about tenants, events or deliveries, runs no SQL and sends nothing. It starts no server and sets no
 // limits on connections: that is up to whoever serves the handler. Its word for what went wrong is the fault of the
-// packages below; problem.go has the one table from faults to statuses.
+// packages below; problem.go makes the answer of it.
 package api
 
 import (

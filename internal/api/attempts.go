@@ -3,8 +3,6 @@ package api
 import (
 	"context"
 	"encoding/base64"
-	"net/netip"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -43,21 +41,10 @@ type timingsView struct {
 	Total     *float64 `json:"total_ms" nullable:"true" doc:"From the attempt's start."`
 }
 
-// outsider hides what a tenant may not know: how the network around Postrider is laid out. What is left of an address is its
-// class.
-func (v attemptView) outsider(class func(netip.Addr) string) attemptView {
-	v.ErrorDetail = nil
-	if v.Address != nil {
-		address := addressClass(*v.Address, class)
-		v.Address = &address
-	}
-	return v
-}
-
 func viewAttempt(a dispatcher.Attempt) attemptView {
 	v := attemptView{
 		ID: id.Attempt.Format(a.ID), DeliveryID: id.Delivery.Format(a.Delivery), Attempt: a.Number,
-		StartedAt: stamp(a.StartedAt), Method: "POST", URL: hideQuery(a.URL), RequestHeaders: showHeaders(a.RequestHeaders),
+		StartedAt: stamp(a.StartedAt), Method: "POST", URL: a.ShownURL(), RequestHeaders: showHeaders(a.RequestHeaders),
 		Status: a.Status, Outcome: a.Outcome.String(), Error: unlessEmpty(a.Error),
 		ErrorDetail:     unlessEmpty(a.ErrorDetail),
 		ResponseHeaders: showHeaders(a.ResponseHeaders), ResponseBodyTruncated: a.Truncated,
@@ -69,34 +56,6 @@ func viewAttempt(a dispatcher.Attempt) attemptView {
 	}
 	v.ResponseBody, v.ResponseBodyEncoding = showBody(a.ResponseBody, a.Truncated)
 	return v
-}
-
-// hidden stands for what an answer leaves out.
-const hidden = "[redacted]"
-
-// hideQuery takes the values out of a URL's query: they are where receivers like to have their tokens, and whoever may
-// see attempts need not be who may see endpoints. A part without a name is all value. The rest stays, byte for byte.
-func hideQuery(raw string) string {
-	rest, fragment, hasFragment := strings.Cut(raw, "#")
-	before, query, _ := strings.Cut(rest, "?")
-	if query == "" {
-		return raw
-	}
-	parts := strings.Split(query, "&")
-	for i, part := range parts {
-		name, value, named := strings.Cut(part, "=")
-		switch {
-		case named && value != "":
-			parts[i] = name + "=" + hidden
-		case !named && part != "":
-			parts[i] = hidden
-		}
-	}
-	shown := before + "?" + strings.Join(parts, "&")
-	if hasFragment {
-		shown += "#" + fragment
-	}
-	return shown
 }
 
 // showBody gives a body as text where it is text. A truncated one may end within a character.
@@ -114,18 +73,6 @@ func showBody(body []byte, truncated bool) (text, encoding string) {
 		return string(whole), "utf-8"
 	}
 	return base64.StdEncoding.EncodeToString(body), "base64"
-}
-
-// addressClass is the class of a host and a port.
-// publicClass is what egress.Class calls an address that deliveries may go to.
-const publicClass = "public"
-
-func addressClass(address string, class func(netip.Addr) string) string {
-	at, err := netip.ParseAddrPort(address)
-	if err != nil {
-		return "unknown"
-	}
-	return class(at.Addr())
 }
 
 // showHeaders gives headers by name. Several of one name are joined as RFC 9110 §5.3 says.
@@ -162,9 +109,9 @@ func (s *server) listAttempts(ctx context.Context, in *listAttemptsIn) (*pageOut
 	return readPage(id.Attempt, in.PageIn, func(limit int, before id.ID) ([]dispatcher.Attempt, error) {
 		return s.d.Deliveries.Attempts(ctx, d.ID, limit, before)
 	}, func(a dispatcher.Attempt) attemptView {
-		if insider {
-			return viewAttempt(a)
+		if !insider {
+			a = a.Outsider(s.d.AddressClass)
 		}
-		return viewAttempt(a).outsider(s.d.AddressClass)
+		return viewAttempt(a)
 	}, func(a dispatcher.Attempt) id.ID { return a.ID })
 }

@@ -30,6 +30,9 @@ type actorView struct {
 	Name  string  `json:"name" doc:"The key's, of the user of the machine, or of the part of Postrider."`
 }
 
+// publicClass is what egress.Class calls an address that deliveries may go to.
+const publicClass = "public"
+
 // outsider is what a tenant's own admin sees of it: where inside an operator works from, and as whom, is not theirs to know.
 func (v auditView) outsider(from netip.Addr, class func(netip.Addr) string) auditView {
 	if v.Actor.Kind == string(audit.ByCLI) {

@@ -114,7 +114,7 @@ func (s *server) dispatch(w http.ResponseWriter, r *http.Request) {
 	handler.ServeHTTP(&probe, r)
 	if allow := probe.header.Get("Allow"); probe.status == http.StatusMethodNotAllowed {
 		w.Header().Set("Allow", allow)
-		writeProblem(w, r, newProblem(methodNotAllowed, fmt.Sprintf("%s is not to be had here, only %s", r.Method, allow)))
+		writeProblem(w, r, newProblem(fault.MethodNotAllowed, fmt.Sprintf("%s is not to be had here, only %s", r.Method, allow)))
 		return
 	}
 	writeProblem(w, r, newProblem(fault.NotFound, "there is nothing at this path"))

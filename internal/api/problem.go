@@ -11,32 +11,6 @@ import (
 	"github.com/postrider/postrider/internal/fault"
 )
 
-// statuses is the one place where a fault gets its HTTP status.
-var statuses = map[fault.Code]int{
-	fault.Invalid:            http.StatusUnprocessableEntity,
-	fault.Malformed:          http.StatusBadRequest,
-	fault.Unauthenticated:    http.StatusUnauthorized,
-	fault.Forbidden:          http.StatusForbidden,
-	fault.NotFound:           http.StatusNotFound,
-	fault.Conflict:           http.StatusConflict,
-	fault.PreconditionFailed: http.StatusPreconditionFailed,
-	fault.TooLarge:           http.StatusRequestEntityTooLarge,
-	fault.UnsupportedMedia:   http.StatusUnsupportedMediaType,
-	fault.TooMany:            http.StatusTooManyRequests,
-	fault.Unavailable:        http.StatusServiceUnavailable,
-	fault.Blocked:            http.StatusUnprocessableEntity,
-	fault.Internal:           http.StatusInternalServerError,
-
-	methodNotAllowed: http.StatusMethodNotAllowed,
-	requestTimeout:   http.StatusRequestTimeout,
-}
-
-// Faults that only HTTP knows.
-const (
-	methodNotAllowed fault.Code = "method_not_allowed"
-	requestTimeout   fault.Code = "request_timeout" // the body came too slowly
-)
-
 const problemType = "application/problem+json"
 
 // typePrefix and a fault's code make a problem's type, the member that programs shall look at.
@@ -73,10 +47,7 @@ func (*Problem) ContentType(string) string { return problemType }
 
 // newProblem makes a problem with a detail in words.
 func newProblem(code fault.Code, detail string) *Problem {
-	status, known := statuses[code]
-	if !known {
-		status = http.StatusInternalServerError
-	}
+	status := fault.HTTPStatus(code)
 	if detail == "" {
 		detail = http.StatusText(status)
 	}
@@ -174,7 +145,7 @@ func humaErrors(ctx huma.Context, status int, message string, errs []error) *Pro
 	return p
 }
 
-func tooSlow() *Problem { return newProblem(requestTimeout, "the body did not come in time") }
+func tooSlow() *Problem { return newProblem(fault.RequestTimeout, "the body did not come in time") }
 
 func brokenOff(cause error) *Problem {
 	p := newProblem(fault.Malformed, "the body broke off")

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/postrider/postrider/internal/egress"
 	"github.com/postrider/postrider/internal/fault"
 	"github.com/postrider/postrider/internal/id"
 )
@@ -32,20 +31,6 @@ func TestWhole(t *testing.T) {
 		var got whole
 		if err := json.Unmarshal([]byte(text), &got); err != nil || got != want {
 			t.Errorf("%s: %d, %v", text, got, err)
-		}
-	}
-}
-
-func TestAddressClass(t *testing.T) {
-	t.Parallel()
-	for address, want := range map[string]string{
-		"93.184.215.14:443": "public", "[2606:2800:21f:cb07::1]:443": "public", "10.0.0.7:443": "private", "127.0.0.1:80": "loopback",
-		"[::1]:80": "loopback", "[::ffff:10.0.0.7]:443": "private", "[fd00::1]:443": "private", "169.254.169.254:80": "metadata",
-		"100.64.0.9:443": "shared", "[64:ff9b::a00:7]:443": "translated", "[fe80::1%eth0]:443": "link-local",
-		"10.0.0.7": "unknown", "93.184.215.14": "unknown", "nonsense": "unknown",
-	} {
-		if got := addressClass(address, egress.Class); got != want {
-			t.Errorf("%s is %s, not %s", address, got, want)
 		}
 	}
 }

@@ -1,6 +1,6 @@
 // Package fault is the one vocabulary for things that go wrong in a way a caller must hear about: a code, a sentence
-// and, for bad input, the places at fault. It knows nothing of HTTP, SQL or any other package of Postrider; the API
-// maps a Code to a status in one table, internal/pg maps a constraint's name to a Code.
+// and, for bad input, the places at fault. It knows nothing of SQL or any other package of Postrider; of HTTP it
+// knows the statuses alone (status.go), and internal/pg maps a constraint's name to a Code.
 package fault
 
 import (
@@ -12,7 +12,7 @@ import (
 // Code says what kind of fault it is. Its value is what logs and metrics show.
 type Code string
 
-// The codes, each with the HTTP status the API answers it with.
+// The codes, each with its HTTP status (HTTPStatus).
 const (
 	Invalid            Code = "invalid"             // 422: understood, but a value breaks a rule
 	Malformed          Code = "malformed"           // 400: not even parsable
@@ -27,6 +27,8 @@ const (
 	Unavailable        Code = "unavailable"         // 503: the store cannot be reached; nothing was done
 	Blocked            Code = "blocked"             // 422: an address deliveries may not go to
 	Internal           Code = "internal"            // 500: our own fault
+	MethodNotAllowed   Code = "method_not_allowed"  // 405: another method would do
+	RequestTimeout     Code = "request_timeout"     // 408: the body came too slowly
 )
 
 // Field is one place in the input that is at fault.
