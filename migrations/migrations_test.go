@@ -28,6 +28,10 @@ var exempt = map[string]string{
 	"user_agents_name_key":                 "our own, no tenant's",
 	"nodes_pkey":                           "the register of processes, no tenant's",
 	"seal_keys_pkey":                       "the register of the operator's keys, no tenant's",
+	"sessions_pkey":                        "a session is found by its token's hash, before a tenant is known",
+	"sessions_by_end":                      "upkeep drops what has ended, of all tenants and of none",
+	"portal_links_pkey":                    "a link is found by its token's hash, before a tenant is known",
+	"portal_links_by_end":                  "upkeep drops what has ended, of all tenants",
 	"goose_db_version_pkey":                "goose's own table",
 }
 
@@ -121,7 +125,8 @@ SELECT c.relname FROM pg_class c
    AND NOT EXISTS (SELECT FROM pg_constraint k WHERE k.conrelid = c.oid AND k.contype = 'p')`,
 		"a tenant's table whose bucket is no smallint or may be null": `
 SELECT c.relname FROM pg_class c
- WHERE` + ours + ` AND c.relkind IN ('r', 'p') AND c.relname NOT IN ('event_types', 'api_keys', 'nodes', 'user_agents', 'seal_keys')
+ WHERE` + ours + ` AND c.relkind IN ('r', 'p') AND c.relname NOT IN ('event_types', 'api_keys', 'nodes', 'user_agents', 'seal_keys', 'sessions',
+                                                                    'portal_links')
    AND NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'shard' AND a.attnotnull
                                                 AND a.atttypid = 'smallint'::regtype)`,
 		"an identity column": `

@@ -50,7 +50,7 @@ func newAuditLogList(w world) *cobra.Command {
 	})
 	flags := cmd.Flags()
 	flags.StringVar(&tenant, "tenant", "", "the `tenant`'s id or uid")
-	flags.StringVar(&actor, "actor", "", "who: a key's `id` or name, a user, or one of api_key, cli and system")
+	flags.StringVar(&actor, "actor", "", "who: a key's `id` or name, a user, or one of api_key, user, portal, cli and system")
 	flags.StringVar(&object, "object", "", "what it was done to: an `id`")
 	flags.StringVar(&action, "action", "", "what was done: "+join(audit.Actions()))
 	judge(cmd, "action", among(audit.Actions()...))

@@ -57,6 +57,7 @@ type wiring struct {
 	alerts   *alert.Desk
 	intake   *intake.Intake
 	keys     *auth.Keys
+	sessions *auth.Sessions
 	// wake tells dispatchers of due work. It is known once it is known who dispatches, and called only after that.
 	wake func(shard int16)
 	// accepted tells them of deliveries that have just been made.

@@ -115,7 +115,7 @@ func (w *wiring) addScheduler() error {
 	u := upkeep.New(upkeep.Deps{
 		DB: w.db.pool, Now: w.db.clock.Now, Log: w.log, Metrics: w.metrics, Store: w.store, Desk: w.desk, Alerts: w.alerts,
 		Notices: notices, Keys: w.intake.DropExpiredKeys, UIDs: w.intake.DropOrphanUIDs,
-		Audit: audit.NewLog(w.db.pool), KeepAudit: w.cfg.Retention.AuditLog,
+		Audit: audit.NewLog(w.db.pool), KeepAudit: w.cfg.Retention.AuditLog, Sessions: w.sessions.DropEnded,
 		KeepKeys: w.cfg.Retention.IdempotencyKeys, KeepEvents: w.cfg.Retention.Events,
 	})
 	w.add(part{name: "the scheduler", stop: 2 * settle, run: u.Run})

@@ -24,7 +24,7 @@ import (
 	"github.com/postrider/postrider/subscriptions"
 )
 
-// Deps are what the API works with. All are needed, except where said.
+// Deps are what the API works with. All are needed, except Pages and where said.
 type Deps struct {
 	Subscriptions *subscriptions.Store
 	Intake        *intake.Intake
@@ -34,7 +34,11 @@ type Deps struct {
 	Audit         *audit.Log
 	Door          *auth.Door // who gets in with which key; nil: one that tells nobody of failures
 
-	Wake    func(shard int16)           // tells dispatchers that there may be due work; nil: they find out by themselves
+	Wake func(shard int16) // tells dispatchers that there may be due work; nil: they find out by themselves
+	// Pages are handlers beside the API, by patterns of http.ServeMux such as "/console/". What holds for all answers holds for
+	// theirs; their Content-Security-Policy is their own to set.
+	Pages map[string]http.Handler
+
 	Ping    func(context.Context) error // whether the database answers, for /readyz
 	Metrics prometheus.Gatherer         // what /metrics shows; nil: nothing is there (it is bound to another address)
 	Logger  zerolog.Logger

@@ -25,9 +25,9 @@ type auditView struct {
 }
 
 type actorView struct {
-	Kind  string  `json:"kind" enum:"api_key,cli,system" doc:"cli: a command on the database itself; system: Postrider by its rules."`
+	Kind  string  `json:"kind" enum:"api_key,user,portal,cli,system" doc:"user: in the console, by the OpenID provider; portal: in the tenant's portal; cli: a command on the database itself; system: Postrider by its rules."`
 	KeyID *string `json:"key_id" example:"key_07xk9v0e8g00000"`
-	Name  string  `json:"name" doc:"The key's, of the user of the machine, or of the part of Postrider."`
+	Name  string  `json:"name" doc:"The key's, the user's, of the tenant whose portal it is, of the user of the machine, or of the part of Postrider."`
 }
 
 // publicClass is what egress.Class calls an address that deliveries may go to.
@@ -35,7 +35,7 @@ const publicClass = "public"
 
 // outsider is what a tenant's own admin sees of it: where inside an operator works from, and as whom, is not theirs to know.
 func (v auditView) outsider(from netip.Addr, class func(netip.Addr) string) auditView {
-	if v.Actor.Kind == string(audit.ByCLI) {
+	if v.Actor.Kind == string(audit.ByCLI) || v.Actor.Kind == string(audit.ByUser) {
 		v.Actor.Name = "operator"
 	}
 	if from.IsValid() && class(from) != publicClass {

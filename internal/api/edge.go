@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
 
+	"github.com/postrider/postrider/internal/auth"
 	"github.com/postrider/postrider/internal/fault"
 	"github.com/postrider/postrider/internal/id"
 )
@@ -57,7 +58,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if s.enqueueQuickly(out, r, t) {
 		return
 	}
-	r = r.WithContext(context.WithValue(r.Context(), traceKey{}, t))
+	r = r.WithContext(auth.WithClient(context.WithValue(r.Context(), traceKey{}, t), t.from))
 	if r.ContentLength != 0 {
 		r.Body = s.paced(out, r.Body)
 	}
@@ -152,14 +153,14 @@ func (*server) recovered(w *answer, r *http.Request, thrown any) error {
 	return err
 }
 
-// log writes the request's line: what concerns us as an error, what is only looked at by machines as debug.
+// log writes the request's line: what concerns us as an error, what is only looked at, by machines or on pages, as debug.
 func (s *server) log(r *http.Request, w *answer, t *trace, took time.Duration) {
 	level := zerolog.InfoLevel
 	gone := errors.Is(r.Context().Err(), context.Canceled)
 	switch {
 	case w.status >= http.StatusInternalServerError && !gone:
 		level = zerolog.ErrorLevel
-	case !strings.HasPrefix(r.URL.Path, "/v1/"):
+	case !strings.HasPrefix(r.URL.Path, "/v1/") && (r.Method == http.MethodGet || r.Method == http.MethodHead):
 		level = zerolog.DebugLevel
 	}
 	line := s.logger.WithLevel(level)

@@ -65,7 +65,7 @@ func (s *server) gate(rt route) func(huma.Context, func(huma.Context)) {
 				return
 			}
 			ctx = huma.WithValue(ctx, principalKey{}, p)
-			ctx = huma.WithContext(ctx, audit.With(ctx.Context(), actorOf(ctx.Context(), p)))
+			ctx = huma.WithContext(ctx, audit.With(ctx.Context(), auth.ActorOf(ctx.Context(), p)))
 		}
 		if hasTenant {
 			t, err := pg.ReadAgain(ctx.Context(), func() (subscriptions.Tenant, error) {
@@ -83,11 +83,6 @@ func (s *server) gate(rt route) func(huma.Context, func(huma.Context)) {
 		}
 		next(ctx)
 	}
-}
-
-// actorOf is the caller for the audit log.
-func actorOf(ctx context.Context, p auth.Principal) audit.Actor {
-	return audit.Actor{Kind: audit.ByKey, Key: p.Key, Name: p.Name, From: traceOf(ctx).from} // every request has a trace here
 }
 
 type (

@@ -112,8 +112,10 @@ func (s *server) register() {
 	for _, g := range s.groups() {
 		s.registerGroup(g)
 	}
-	for pattern, handler := range s.plain() {
-		s.mux.Handle(pattern, handler)
+	for _, routes := range []map[string]http.Handler{s.plain(), s.d.Pages} {
+		for pattern, handler := range routes {
+			s.mux.Handle(pattern, handler)
+		}
 	}
 }
 

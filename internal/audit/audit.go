@@ -1,8 +1,8 @@
 // Package audit keeps the audit log: who did what to which thing, from where. It is the one writer of the table audit_log.
 //
 // Whoever changes a thing calls Write or Queue inside the transaction of the change, so that the two stand or fall
-// together. Who acts travels in the context: the API's gate puts the key there, a command the user of the machine; where
-// nobody did, it is Postrider itself.
+// together. Who acts travels in the context: the API's gate puts the key there, a page whoever's
+// session it is, a command the user of the machine; where nobody did, it is Postrider itself.
 //
 // It does not judge who may do what, and it does not log what is no act of somebody's: enqueueing and attempts have records
 // of their own, in masses. An act that was refused or came to nothing is not in it.
@@ -41,6 +41,11 @@ const (
 
 	KeyCreated Action = "api_key.created"
 	KeyRevoked Action = "api_key.revoked"
+
+	SessionStarted    Action = "session.started" // somebody signed in to the console
+	SessionEnded      Action = "session.ended"   // signed out, of the console or a portal; what ends by itself is no act
+	PortalLinkCreated Action = "portal.link_created"
+	PortalEntered     Action = "portal.entered" // by a link, which is spent
 )
 
 // Actions gives all of them.
@@ -49,6 +54,7 @@ func Actions() []Action {
 		TenantCreated, TenantUpdated, TenantDeleted,
 		EndpointCreated, EndpointUpdated, EndpointStatusChanged, EndpointDeleted, SecretRevealed, SecretRotated, EndpointTested,
 		DeliveryRetried, DeliveryCancelled, EventCancelled, AlertAcknowledged, AlertResolved, KeyCreated, KeyRevoked,
+		SessionStarted, SessionEnded, PortalLinkCreated, PortalEntered,
 	}
 }
 
@@ -57,7 +63,9 @@ type ActorKind string
 
 // The kinds.
 const (
-	ByKey    ActorKind = "api_key" // over the API
+	ByKey    ActorKind = "api_key" // over the API, or in the console after signing in with it
+	ByUser   ActorKind = "user"    // in the console, signed in through the OpenID provider
+	ByPortal ActorKind = "portal"  // in a tenant's own portal
 	ByCLI    ActorKind = "cli"     // a command that writes to the database itself
 	BySystem ActorKind = "system"  // Postrider, by its rules
 )
@@ -66,7 +74,7 @@ const (
 type Actor struct {
 	Kind ActorKind
 	Key  id.ID      // of ByKey
-	Name string     // the key's name, the user of the machine, the part of Postrider
+	Name string     // the key's name, the user's, the tenant's of a portal, the user of the machine, the part of Postrider
 	From netip.Addr // the client's address; the zero Addr: there is none
 }
 

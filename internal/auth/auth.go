@@ -1,13 +1,14 @@
-// Package auth says who is calling and what they may do: keys of the HTTP API, kept as hashes, and the gate that every
-// caller passes.
+// Package auth says who is calling and what they may do: keys of the HTTP API, sessions of people in browsers and links into
+// a tenant's portal, all kept as hashes, and the gate that every caller passes.
 //
-// It does not read requests (the API takes the bearer token out of them), and it does not know what a route needs: the
-// API asks the Principal. Portal sessions are not here yet.
+// It does not read requests (the API takes the bearer token out of them, the pages the cookie), and it does not know what a
+// route or a page needs: they ask the Principal.
 package auth
 
 import (
 	"slices"
 
+	"github.com/postrider/postrider/internal/audit"
 	"github.com/postrider/postrider/internal/id"
 )
 
@@ -30,7 +31,8 @@ func Scopes() []Scope {
 
 // Principal is who is calling.
 type Principal struct {
-	Key    id.ID
+	As     audit.ActorKind // what kind of somebody
+	Key    id.ID           // of a key, and of a session that a key was exchanged for
 	Name   string
 	Scopes []Scope
 	Tenant *id.ID // the one tenant it is bound to; nil: all tenants

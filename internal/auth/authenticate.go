@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/postrider/postrider/internal/audit"
 	"github.com/postrider/postrider/internal/fault"
 	"github.com/postrider/postrider/internal/id"
 	"github.com/postrider/postrider/internal/pg"
@@ -74,7 +75,7 @@ func (k *Keys) lookUp(ctx context.Context, hash [sha256.Size]byte) (e entry, err
 	if subtle.ConstantTimeCompare(stored, hash[:]) != 1 {
 		return entry{}, nil
 	}
-	p.Tenant = tenantID(shard, tenant)
+	p.As, p.Tenant = audit.ByKey, tenantID(shard, tenant)
 	if used != nil {
 		k.usage.seen(p.Key.N, *used)
 	}

@@ -14,7 +14,7 @@ type Failure string
 // The failures.
 const (
 	NoKey      Failure = "missing" // no bearer token at all: nobody's guess, so it counts for nothing
-	UnknownKey Failure = "unknown" // also one that has expired or was revoked
+	UnknownKey Failure = "unknown" // also one that has expired or was revoked, and a link that is not good
 	TooMany    Failure = "limited" // its address had too many of those; it was not looked at
 )
 
@@ -67,6 +67,23 @@ func (d *Door) Recognise(ctx context.Context, bearer string, from netip.Addr) (P
 			"too many requests from this address had no good API key; it has to wait")
 	}
 	return d.keys.Authenticate(ctx, bearer)
+}
+
+// Try lets an address try something that it may be guessing at, such as a link's token, and counts it as a bad key is counted
+// when it fails with Unauthenticated.
+func (d *Door) Try(from netip.Addr, try func() error) error {
+	if wait := d.failures.wait(from); wait > 0 {
+		d.tell(TooMany)
+		return fault.Wrap(fault.TooMany, WaitError{wait}, "too many failed tries came from this address; it has to wait")
+	}
+	err := try()
+	if fault.Is(err, fault.Unauthenticated) {
+		d.tell(UnknownKey)
+		if d.failures.fail(from) {
+			d.warn(from)
+		}
+	}
+	return err
 }
 
 // Enter is Recognise for a caller who is told of the failure, which counts. An empty bearer is a request without a key.

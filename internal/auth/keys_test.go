@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/postrider/postrider/internal/audit"
 	"github.com/postrider/postrider/internal/auth"
 	"github.com/postrider/postrider/internal/fault"
 	"github.com/postrider/postrider/internal/id"
@@ -104,7 +105,7 @@ func TestAKeyFromItsMakingToItsEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := auth.Principal{Key: key.ID, Name: "shop", Scopes: []auth.Scope{auth.EventsWrite, auth.Admin}, Tenant: &ten}
+	want := auth.Principal{As: audit.ByKey, Key: key.ID, Name: "shop", Scopes: []auth.Scope{auth.EventsWrite, auth.Admin}, Tenant: &ten}
 	if !reflect.DeepEqual(p, want) {
 		t.Errorf("principal %+v, want %+v", p, want)
 	}

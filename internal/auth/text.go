@@ -19,7 +19,9 @@ const (
 )
 
 // newText makes a key: `prk_` and 43 characters of unpadded base64url.
-func newText() string {
+func newText() string { return random(prefix) }
+
+func random(prefix string) string {
 	raw := make([]byte, keySize)
 	_, _ = rand.Read(raw) // never fails: crypto/rand ends the process rather than give an error (Go 1.24)
 	return prefix + base64.RawURLEncoding.EncodeToString(raw)

@@ -81,7 +81,7 @@ func AllBuckets() []int16 {
 // Kind is what an id names; its value is the id's prefix without the underscore.
 type Kind string
 
-// The kinds of CONTRACT §3, and Audit.
+// The kinds of CONTRACT §3, and those of the audit log.
 const (
 	Tenant   Kind = "ten"
 	Endpoint Kind = "ep"
@@ -93,9 +93,10 @@ const (
 	Schedule Kind = "sch"
 	Job      Kind = "job"
 	Audit    Kind = "aud" // an entry of the audit log
+	Session  Kind = "ses" // of somebody in a browser
 )
 
-var kinds = []Kind{Tenant, Endpoint, Event, Delivery, Attempt, Alert, Key, Schedule, Job, Audit}
+var kinds = []Kind{Tenant, Endpoint, Event, Delivery, Attempt, Alert, Key, Schedule, Job, Audit, Session}
 
 const (
 	digits    = "0123456789abcdefghjkmnpqrstvwxyz" // Crockford's base 32, lower case

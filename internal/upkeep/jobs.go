@@ -16,7 +16,7 @@ import (
 	"github.com/postrider/postrider/subscriptions"
 )
 
-// Deps is what the jobs work with. Audit, Keys and UIDs may be nil: somebody else sees to that.
+// Deps is what the jobs work with. Audit, Sessions, Keys and UIDs may be nil: somebody else sees to that.
 type Deps struct {
 	DB      *pgxpool.Pool
 	Now     func() time.Time // the database's clock
@@ -29,6 +29,9 @@ type Deps struct {
 
 	Audit     *audit.Log
 	KeepAudit time.Duration // retention.audit_log
+
+	// Sessions deletes those that have ended, and links that have.
+	Sessions func(ctx context.Context) (int64, error)
 
 	// Keys deletes a bucket's Idempotency-Keys that are older than a time, and UIDs those of events that are gone.
 	Keys, UIDs func(ctx context.Context, shard int16, olderThan time.Time) (int64, error)
@@ -51,6 +54,9 @@ func New(d Deps) *Upkeep {
 	}
 	if d.Audit != nil {
 		jobs = append(jobs, &job{name: "old entries of the audit log", every: day, patience: time.Hour, run: d.auditLog})
+	}
+	if d.Sessions != nil {
+		jobs = append(jobs, &job{name: "ended sessions", every: 10 * time.Minute, patience: time.Minute, run: d.Sessions})
 	}
 	if d.Keys != nil {
 		jobs = append(jobs, &job{name: "idempotency keys", every: 10 * time.Minute, patience: 5 * time.Minute, run: d.keys})
