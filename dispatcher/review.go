@@ -12,6 +12,7 @@ import (
 	"github.com/postrider/postrider/internal/fault"
 	"github.com/postrider/postrider/internal/id"
 	"github.com/postrider/postrider/internal/pg"
+	"github.com/postrider/postrider/subscriptions"
 )
 
 // DeskDeps is what a Desk works with.
@@ -20,6 +21,8 @@ type DeskDeps struct {
 	IDs  *id.Generator     // for entries of the audit log: Retry, Cancel and CancelEvent need it
 	Now  func() time.Time  // the database's clock
 	Wake func(shard int16) // tells dispatchers of due work; called after the commit
+	// Store is where Request reads what endpoints are signed for with. Nothing else needs it.
+	Store *subscriptions.Store
 	// Searches bounds how many lists are read at once, with whatever else shares it. Nil: a bound of the desk's own.
 	Searches *pg.Searches
 }
@@ -51,6 +54,7 @@ type Delivery struct {
 	State         State
 	Reason        Reason // why it failed or was cancelled; of a held one, why its endpoint is disabled
 	Attempts      int
+	Failures      int        // of them since the schedule was last started: its place in the schedule; of a finished one, not known any more, Attempts
 	NextAttemptAt *time.Time // nil when none is to come by itself
 	LastOutcome   *Outcome   // nil: never tried
 	LastStatus    *int
@@ -68,7 +72,7 @@ SELECT x.shard, x.id, x.tenant_id, x.event_id, x.endpoint_id, coalesce(ev.type, 
          WHEN ep.status = 'disabled' THEN 'held'
          WHEN x.state = 'scheduled' AND x.next_retry_at > @now THEN 'scheduled'
          ELSE 'pending' END AS state,
-    coalesce(x.reason, ep.status_reason, '') AS reason, x.attempts, x.next_retry_at, x.last_outcome::text,
+    coalesce(x.reason, ep.status_reason, '') AS reason, x.attempts, x.failures, x.next_retry_at, x.last_outcome::text,
     x.last_status, x.finished_at
 FROM (`
 	shownTail = `) x
@@ -76,9 +80,9 @@ LEFT JOIN endpoints ep ON ep.shard = x.shard AND ep.id = x.endpoint_id
 LEFT JOIN LATERAL (SELECT e.type FROM events e WHERE e.shard = x.shard AND e.id = x.event_id LIMIT 1) ev ON true
 ORDER BY x.id DESC, x.shard DESC`
 
-	unfinishedColumns = `d.shard, d.id, d.tenant_id, d.event_id, d.endpoint_id, d.state, d.attempts, d.last_outcome,
+	unfinishedColumns = `d.shard, d.id, d.tenant_id, d.event_id, d.endpoint_id, d.state, d.attempts, d.failures, d.last_outcome,
     d.last_status, d.next_retry_at, NULL::text AS reason, NULL::timestamptz AS finished_at`
-	finishedColumns = `d.shard, d.id, d.tenant_id, d.event_id, d.endpoint_id, d.state, d.attempts, d.last_outcome,
+	finishedColumns = `d.shard, d.id, d.tenant_id, d.event_id, d.endpoint_id, d.state, d.attempts, d.attempts AS failures, d.last_outcome,
     d.last_status, NULL::timestamptz AS next_retry_at, d.reason, d.finished_at`
 )
 
@@ -93,6 +97,7 @@ type deliveryRow struct {
 	State       string
 	Reason      Reason
 	Attempts    int
+	Failures    int
 	NextRetryAt *time.Time
 	LastOutcome *string
 	LastStatus  *int
@@ -107,7 +112,7 @@ func (r deliveryRow) delivery() (Delivery, error) {
 	}
 	d := Delivery{
 		ID: in(r.ID), Tenant: in(r.TenantID), Event: in(r.EventID), Endpoint: in(r.EndpointID), EventType: r.EventType,
-		State: state, Attempts: r.Attempts, LastStatus: r.LastStatus, CreatedAt: id.TimeOf(r.ID), FinishedAt: r.FinishedAt,
+		State: state, Attempts: r.Attempts, Failures: r.Failures, LastStatus: r.LastStatus, CreatedAt: id.TimeOf(r.ID), FinishedAt: r.FinishedAt,
 	}
 	if state == Held || state == StateFailed || state == StateCancelled {
 		d.Reason = r.Reason

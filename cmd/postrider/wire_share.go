@@ -50,7 +50,7 @@ func (w *wiring) share(ctx context.Context) error {
 	}
 	w.sessions = auth.NewSessions(db, w.db.ids, w.keys, now, auth.SessionOptions{})
 	searches := pg.NewSearches(int(db.Config().MaxConns))
-	w.desk = dispatcher.NewDesk(dispatcher.DeskDeps{DB: db, IDs: w.db.ids, Now: now, Wake: wake, Searches: searches})
+	w.desk = dispatcher.NewDesk(dispatcher.DeskDeps{DB: db, IDs: w.db.ids, Now: now, Wake: wake, Store: w.store, Searches: searches})
 	w.alerts = alert.NewDesk(db, w.db.ids.Next, now)
 	w.intake = intake.New(intake.Deps{
 		DB: db, IDs: w.db.ids, Now: now, MaxPayload: w.cfg.Events.MaxPayload, Accepted: w.metrics.Accepted,

@@ -35,6 +35,7 @@ const (
 	DeliveryRetried   Action = "delivery.retried"
 	DeliveryCancelled Action = "delivery.cancelled"
 	EventCancelled    Action = "event.cancelled"
+	RequestShown      Action = "delivery.request_shown" // with a signature, and what is secret in the endpoint's headers
 
 	AlertAcknowledged Action = "alert.acknowledged"
 	AlertResolved     Action = "alert.resolved"
@@ -53,7 +54,7 @@ func Actions() []Action {
 	return []Action{
 		TenantCreated, TenantUpdated, TenantDeleted,
 		EndpointCreated, EndpointUpdated, EndpointStatusChanged, EndpointDeleted, SecretRevealed, SecretRotated, EndpointTested,
-		DeliveryRetried, DeliveryCancelled, EventCancelled, AlertAcknowledged, AlertResolved, KeyCreated, KeyRevoked,
+		DeliveryRetried, DeliveryCancelled, EventCancelled, RequestShown, AlertAcknowledged, AlertResolved, KeyCreated, KeyRevoked,
 		SessionStarted, SessionEnded, PortalLinkCreated, PortalEntered,
 	}
 }
