@@ -155,9 +155,10 @@ func (w *wiring) addNotifier() {
 
 // addAPI adds what takes requests. It is the last to start and the first to stop: whoever is answered relies on the rest.
 func (w *wiring) addAPI(ctx context.Context, open func(context.Context) (net.Listener, error)) error {
+	door := w.door()
 	deps := api.Deps{
 		Subscriptions: w.store, Intake: w.intake, Deliveries: w.desk, Alerts: w.alerts, Keys: w.keys, Wake: w.wake,
-		Audit: audit.NewLog(w.db.pool), Door: w.door(), TrustedProxies: w.cfg.HTTP.TrustedProxies,
+		Audit: audit.NewLog(w.db.pool), Door: door, Pages: w.pages(door), TrustedProxies: w.cfg.HTTP.TrustedProxies,
 		Ping: w.db.pool.Ping, Logger: w.log, MaxPayload: w.cfg.Events.MaxPayload, Version: buildVersion(),
 		AddressClass: egress.Class,
 	}

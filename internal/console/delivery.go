@@ -1,0 +1,206 @@
+package console
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/postrider/postrider/dispatcher"
+	"github.com/postrider/postrider/internal/fault"
+	"github.com/postrider/postrider/internal/id"
+	"github.com/postrider/postrider/internal/web"
+	"github.com/postrider/postrider/subscriptions"
+)
+
+// shownAttempts is how many attempts a page shows: a schedule has 50 delays at most, more come by hand.
+const shownAttempts = 100
+
+type deliveryPage struct {
+	Delivery deliveryRow
+	Endpoint subscriptions.Endpoint
+	Remedy   string
+	Attempts []attemptView
+	More     bool // there are older attempts than these
+	Steps    []step
+	Payload  web.Body
+	Event    eventFacts
+	Others   []deliveryRow // the event's other deliveries
+	Curl     string        // "": it was not asked for
+	CanRetry bool
+}
+
+// eventFacts is what the page says of the delivery's event; a zero Type: it is not kept any more.
+type eventFacts struct {
+	Type, ContentType string
+	Size              int
+}
+
+// attemptView is an attempt with its waterfall.
+type attemptView struct {
+	dispatcher.Attempt
+	Body      web.Body
+	Waterfall waterfall
+	Waited    *time.Duration // since the attempt before it ended, or since the delivery was made; nil: unknown
+	Open      bool
+}
+
+func (p *pages) delivery(v *web.Visit) error {
+	dlv, err := id.Delivery.Parse(v.R.PathValue("dlv"))
+	if err != nil {
+		return fault.New(fault.NotFound, "no such delivery")
+	}
+	data, err := p.readDelivery(v.Ctx(), dlv)
+	if err != nil {
+		return err
+	}
+	if v.R.URL.Query().Has("curl") {
+		if err := support(v.Session); err != nil {
+			return err
+		}
+		request, err := p.d.Deliveries.Request(v.Ctx(), dlv, p.d.UserAgent, time.Now())
+		if err != nil {
+			return v.Refused(Base+"/deliveries/"+id.Delivery.Format(dlv), err)
+		}
+		data.Curl = curl(request)
+	}
+	return v.Show(web.Page{Name: "delivery", Title: "Delivery " + id.Delivery.Format(dlv), Section: "deliveries", Data: data})
+}
+
+// readDelivery gathers all that the page shows.
+func (p *pages) readDelivery(ctx context.Context, dlv id.ID) (deliveryPage, error) {
+	d, err := p.d.Deliveries.Get(ctx, dlv)
+	if err != nil {
+		return deliveryPage{}, err
+	}
+	data := deliveryPage{Remedy: dispatcher.Remedy(d)}
+	if data.Endpoint, err = p.d.Subscriptions.EndpointByID(ctx, d.Endpoint); err != nil {
+		return data, err
+	}
+	data.CanRetry = d.State != dispatcher.InFlight && data.Endpoint.DeletedAt == nil && data.Endpoint.Status != subscriptions.Dead
+	attempts, err := p.d.Deliveries.Attempts(ctx, dlv, shownAttempts+1, id.ID{})
+	if err != nil {
+		return data, err
+	}
+	if data.More = len(attempts) > shownAttempts; data.More {
+		attempts = attempts[:shownAttempts]
+	}
+	data.Attempts = viewAttempts(attempts, d.CreatedAt, data.More)
+	data.Steps = schedule(d, data.Endpoint.RetrySchedule, p.d.Schedule)
+	if err := p.readPayload(ctx, d, &data); err != nil {
+		return data, err
+	}
+	siblings, err := p.d.Deliveries.List(ctx, dispatcher.Filter{Event: &d.Event}, pageSize, id.ID{})
+	if err != nil {
+		return data, err
+	}
+	rows, err := p.rows(ctx, append(siblings, d))
+	if err != nil {
+		return data, err
+	}
+	data.Delivery, rows = rows[len(rows)-1], rows[:len(rows)-1]
+	for _, r := range rows {
+		if r.ID != dlv {
+			data.Others = append(data.Others, r)
+		}
+	}
+	return data, nil
+}
+
+// readPayload reads what the delivery carries. An event that is not kept any more is no fault.
+func (p *pages) readPayload(ctx context.Context, d dispatcher.Delivery, data *deliveryPage) error {
+	contentType, payload, err := p.d.Intake.Payload(ctx, d.Tenant, id.Event.Format(d.Event))
+	if fault.Is(err, fault.NotFound) {
+		data.Payload = web.Body{Empty: true, Note: "The event is not kept any more."}
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	data.Payload = web.NewBody(payload, false)
+	data.Event = eventFacts{Type: d.EventType, ContentType: contentType, Size: len(payload)}
+	return nil
+}
+
+// viewAttempts draws attempts, the newest first. more: there are older ones, before the last of these.
+func viewAttempts(attempts []dispatcher.Attempt, made time.Time, more bool) []attemptView {
+	out := make([]attemptView, 0, len(attempts))
+	for i, a := range attempts {
+		view := attemptView{Attempt: a, Body: web.NewBody(a.ResponseBody, a.Truncated), Waterfall: draw(a.Timings), Open: i == 0}
+		switch {
+		case i+1 < len(attempts):
+			if before := attempts[i+1]; before.Timings.Total != nil {
+				waited := a.StartedAt.Sub(before.StartedAt.Add(*before.Timings.Total))
+				view.Waited = &waited
+			}
+		case !more:
+			waited := a.StartedAt.Sub(made)
+			view.Waited = &waited
+		}
+		out = append(out, view)
+	}
+	return out
+}
+
+// step is one try of the schedule.
+type step struct {
+	Label       string
+	Class, Word string // how it went; "": it did not come to that
+}
+
+// schedule lays out the tries that a delivery gets by itself, and where it stands.
+func schedule(d dispatcher.Delivery, own, usual []time.Duration) []step {
+	delays := own
+	if delays == nil {
+		delays = usual
+	}
+	steps := []step{{Label: "first try"}}
+	for i, delay := range delays {
+		steps = append(steps, step{Label: "retry " + strconv.Itoa(i+1) + " after " + web.Span(delay)})
+	}
+	failed := d.Failures
+	if d.State == dispatcher.StateSucceeded {
+		failed--
+	}
+	failed = min(max(failed, 0), len(steps))
+	for i := range steps[:failed] {
+		steps[i].Class, steps[i].Word = "past", "failed"
+	}
+	switch {
+	case failed == len(steps):
+	case d.State == dispatcher.StateSucceeded:
+		steps[failed].Class, steps[failed].Word = "done", "succeeded"
+	case !d.State.Finished():
+		steps[failed].Class, steps[failed].Word = "now", "next"
+	}
+	return steps
+}
+
+func (p *pages) retryDelivery(v *web.Visit) error {
+	return p.actOn(v, func(dlv id.ID) error {
+		d, err := p.d.Deliveries.Retry(v.Ctx(), dlv)
+		if err == nil {
+			p.d.Wake(d.ID.Shard)
+		}
+		return err
+	}, "It is due at once, and its schedule starts afresh.")
+}
+
+func (p *pages) cancelDelivery(v *web.Visit) error {
+	return p.actOn(v, func(dlv id.ID) error {
+		_, err := p.d.Deliveries.Cancel(v.Ctx(), dlv, dispatcher.ReasonCancelledByUser)
+		return err
+	}, "It is cancelled.")
+}
+
+// actOn does something to the delivery of the path, and shows it again.
+func (p *pages) actOn(v *web.Visit, act func(id.ID) error, done string) error {
+	dlv, err := id.Delivery.Parse(v.R.PathValue("dlv"))
+	if err != nil {
+		return fault.New(fault.NotFound, "no such delivery")
+	}
+	page := Base + "/deliveries/" + id.Delivery.Format(dlv)
+	if err := act(dlv); err != nil {
+		return v.Refused(page, err)
+	}
+	return v.Done(page, "%s", done)
+}

@@ -1,0 +1,36 @@
+package console
+
+import (
+	"github.com/postrider/postrider/internal/auth"
+	"github.com/postrider/postrider/internal/web"
+)
+
+var (
+	viewers = web.AtLeast(auth.RoleViewer)
+	support = web.AtLeast(auth.RoleSupport)
+)
+
+// sections are the entries of the navigation.
+var sections = []struct {
+	navEntry
+	may web.Access
+}{
+	{navEntry{Section: "overview", Label: "Overview", Icon: "home", Path: Base + "/"}, viewers},
+	{navEntry{Section: "deliveries", Label: "Deliveries", Icon: "list", Path: Base + "/deliveries"}, viewers},
+}
+
+// routes is every page. What changes something is a POST, and only that.
+func (p *pages) routes() []web.Route {
+	return []web.Route{
+		web.Get(Base+"/signin", web.Anyone, p.signin),
+		web.Post(Base+"/signin", web.Anyone, p.postSignin),
+		web.Post(Base+"/signout", web.Anyone, p.signout),
+
+		web.Get(Base+"/{$}", viewers, p.overview),
+
+		web.Get(Base+"/deliveries", viewers, p.deliveries),
+		web.Get(Base+"/deliveries/{dlv}", viewers, p.delivery),
+		web.Post(Base+"/deliveries/{dlv}/retry", support, p.retryDelivery),
+		web.Post(Base+"/deliveries/{dlv}/cancel", support, p.cancelDelivery),
+	}
+}

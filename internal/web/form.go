@@ -1,0 +1,82 @@
+package web
+
+import (
+	"errors"
+	"net/url"
+	"strings"
+
+	"github.com/postrider/postrider/internal/fault"
+)
+
+// Form is what was written into a form, with what is wrong with it, to be shown again.
+type Form struct {
+	Values url.Values
+	Faults map[string]string // by field; "" for the whole
+}
+
+// NewForm makes a form with these values: name, value, name, value …
+func NewForm(pairs ...string) Form {
+	f := Form{Values: url.Values{}}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		f.Values.Add(pairs[i], pairs[i+1])
+	}
+	return f
+}
+
+// Get gives a field's value, without outer blanks.
+func (f Form) Get(name string) string { return strings.TrimSpace(f.Values.Get(name)) }
+
+// Raw gives a field's value as it was written, but for the line ends that forms put in (CR LF).
+func (f Form) Raw(name string) string { return strings.ReplaceAll(f.Values.Get(name), "\r\n", "\n") }
+
+// Lines gives a field's lines without the empty ones.
+func (f Form) Lines(name string) []string {
+	var out []string
+	for line := range strings.Lines(f.Values.Get(name)) {
+		if line = strings.TrimSpace(line); line != "" {
+			out = append(out, line)
+		}
+	}
+	return out
+}
+
+// Form reads what was posted.
+func (v *Visit) Form() (Form, error) {
+	if err := v.R.ParseForm(); err != nil {
+		return Form{}, fault.Wrap(fault.Malformed, err, "the form cannot be read, or is too large")
+	}
+	return Form{Values: v.R.PostForm}, nil //nolint:forbidigo // a field of this name, and no request
+}
+
+// Mark puts what is wrong beside the fields that it is about, and reports whether it could: a fault that is no matter of
+// the form is not for it. The place of a fault is a JSON pointer, whose first segment names the field.
+func (f *Form) Mark(err error) bool {
+	var flt *fault.Error
+	if !errors.As(err, &flt) {
+		return false
+	}
+	switch flt.Code { //nolint:exhaustive // the rest is no matter of what was written
+	case fault.Invalid, fault.Conflict, fault.Blocked, fault.Malformed, fault.PreconditionFailed:
+	default:
+		return false
+	}
+	f.Faults = map[string]string{}
+	for _, field := range flt.Fields {
+		name := nameOf(field.Pointer)
+		if before := f.Faults[name]; before != "" {
+			f.Faults[name] = before + "; " + field.Detail
+		} else {
+			f.Faults[name] = field.Detail
+		}
+	}
+	if len(flt.Fields) == 0 {
+		f.Faults[""] = flt.Detail
+	}
+	return true
+}
+
+// nameOf gives the field that a JSON pointer into a request's body, or the name of a query parameter, is about.
+func nameOf(pointer string) string {
+	name, _, _ := strings.Cut(strings.TrimLeft(pointer, "/?"), "/")
+	return name
+}
