@@ -29,6 +29,7 @@ func (p *pages) routes() []web.Route {
 		web.Get(Base+"/{$}", viewers, p.overview),
 
 		web.Get(Base+"/deliveries", viewers, p.deliveries),
+		web.Get(Base+"/deliveries.csv", viewers, p.deliveriesCSV),
 		web.Get(Base+"/deliveries/{dlv}", viewers, p.delivery),
 		web.Post(Base+"/deliveries/{dlv}/retry", support, p.retryDelivery),
 		web.Post(Base+"/deliveries/{dlv}/cancel", support, p.cancelDelivery),
