@@ -26,6 +26,8 @@ type Config struct {
 	Events    Events
 	Retention Retention
 	Alerts    Alerts
+	Console   Console
+	Portal    Portal
 	Bootstrap Bootstrap
 
 	origins      map[string]origin // by key; a key that is not here has its default
@@ -36,6 +38,7 @@ type Config struct {
 // HTTP is where the API, its reference and the health checks are served.
 type HTTP struct {
 	Addr           string         // host:port; an empty host is every address, port 0 any free port
+	PublicURL      string         // where browsers reach it: scheme and host; "": http and Addr
 	TrustedProxies []netip.Prefix // whose X-Forwarded-For says who a client is
 	MaxConnections int            // open at once
 }
@@ -105,6 +108,33 @@ type Retention struct {
 type Alerts struct {
 	AfterFailures int      // failed attempts of one delivery
 	URLs          []string `json:"-"` // service URLs of shoutrrr; their tokens are in them
+}
+
+// Console is how support staff sign in.
+type Console struct {
+	Session time.Duration // at most
+	OIDC    OIDC
+}
+
+// OIDC is the OpenID provider that people may sign in through, beside API keys. The zero Issuer: there is none.
+type OIDC struct {
+	Issuer       string
+	ClientID     string
+	ClientSecret string `json:"-"` // "": a public client
+	Scopes       []string
+	RoleClaim    string   // the claim that says what groups somebody is in
+	Viewers      []string // values of that claim
+	Support      []string
+	Admins       []string
+}
+
+// Portal is how tenants' portals look, and who may show them.
+type Portal struct {
+	Name           string
+	LogoFile       string // "": none
+	Accent         string // #rrggbb; "": the portal's own
+	FrameAncestors []string
+	Session        time.Duration // after a link was used
 }
 
 // Bootstrap is what exists from the first start.

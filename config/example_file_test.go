@@ -22,12 +22,19 @@ func exampleText() string {
 `)
 	section := ""
 	for _, k := range keys {
-		of, name, _ := strings.Cut(k.name, ".")
+		of, name := k.name[:strings.LastIndexByte(k.name, '.')], k.name[strings.LastIndexByte(k.name, '.')+1:]
+		indent := strings.Repeat("  ", strings.Count(k.name, "."))
 		if of != section {
+			outer, inner, nested := strings.Cut(of, ".")
+			switch {
+			case !nested:
+				out.WriteString("\n" + outer + ":\n")
+			default:
+				out.WriteString("  " + inner + ":\n")
+			}
 			section = of
-			out.WriteString("\n" + section + ":\n")
 		}
-		out.WriteString("  # " + k.usage + "\n" + strings.TrimRight("  "+name+": "+k.def, " ") + "\n")
+		out.WriteString(indent + "# " + k.usage + "\n" + strings.TrimRight(indent+name+": "+k.def, " ") + "\n")
 	}
 	return out.String()
 }
@@ -72,13 +79,16 @@ func TestExampleFileIsTheDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen := map[string]bool{}
-	section := ""
+	section, inner := "", ""
 	for line := range strings.Lines(string(text)) {
 		name, _, isKey := strings.Cut(strings.TrimRight(line, "\n"), ":")
 		switch {
 		case strings.HasPrefix(strings.TrimSpace(line), "#") || !isKey:
+		case strings.HasPrefix(name, "    "):
+			seen[section+"."+inner+"."+strings.TrimSpace(name)] = true
 		case strings.HasPrefix(name, " "):
-			seen[section+"."+strings.TrimSpace(name)] = true
+			inner = strings.TrimSpace(name)
+			seen[section+"."+inner] = true
 		default:
 			section = name
 		}

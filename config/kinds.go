@@ -80,6 +80,18 @@ func splitWords(text string) []string {
 	return items
 }
 
+// splitCommas splits at commas alone: names may have blanks in them. One with a comma takes a YAML list.
+func splitCommas(text string) []string {
+	if strings.TrimSpace(text) == "" {
+		return nil
+	}
+	items := strings.Split(text, ",")
+	for i := range items {
+		items[i] = strings.TrimSpace(items[i])
+	}
+	return items
+}
+
 func textKind(arg string) kind[string] {
 	return single(arg, func(text string) (string, error) { return text, nil }, func(text string) any { return text })
 }

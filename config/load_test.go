@@ -29,6 +29,7 @@ var everyKey = []struct {
 	inFile, inEnv, inFlag sample
 }{
 	{"http.addr", "HTTP.Addr", "127.0.0.1:8080", sample{":80", ":80"}, sample{"[::1]:0", "[::1]:0"}, sample{"host.example:1", "host.example:1"}},
+	{"http.public_url", "HTTP.PublicURL", "", sample{"https://a.example", "https://a.example"}, sample{"http://[::1]:80", "http://[::1]:80"}, sample{"http://b:1", "http://b:1"}},
 	{
 		"http.trusted_proxies", "HTTP.TrustedProxies", []netip.Prefix(nil),
 		sample{"10.1.0.0/16", prefixes("10.1.0.0/16")},
@@ -107,6 +108,51 @@ var everyKey = []struct {
 		sample{"smtp://h?to=a@x,b@x,generic://h", []string{"smtp://h?to=a@x,b@x", "generic://h"}},
 		sample{"slack://1 slack://2", []string{"slack://1", "slack://2"}},
 	},
+	{"console.session", "Console.Session", 12 * time.Hour, sample{"5m", 5 * time.Minute}, sample{"1d", 24 * time.Hour}, sample{"30d", 720 * time.Hour}},
+	{
+		"console.oidc.issuer", "Console.OIDC.Issuer", "",
+		sample{"https://a/x", "https://a/x"},
+		sample{"http://localhost:1", "http://localhost:1"},
+		sample{"http://127.0.0.1", "http://127.0.0.1"},
+	},
+	{"console.oidc.client_id", "Console.OIDC.ClientID", "", sample{"1", "1"}, sample{"b", "b"}, sample{"c", "c"}},
+	{"console.oidc.client_secret", "Console.OIDC.ClientSecret", "", sample{"007", "007"}, sample{"b,b", "b,b"}, sample{"c", "c"}},
+	{
+		"console.oidc.scopes", "Console.OIDC.Scopes",
+		[]string{"openid", "profile", "email"},
+		sample{"openid", []string{"openid"}},
+		sample{"openid groups", []string{"openid", "groups"}},
+		sample{"a,openid", []string{"a", "openid"}},
+	},
+	{"console.oidc.role_claim", "Console.OIDC.RoleClaim", "groups", sample{"a", "a"}, sample{"b", "b"}, sample{"https://c/roles", "https://c/roles"}},
+	{
+		"console.oidc.viewers", "Console.OIDC.Viewers", []string(nil),
+		sample{"a", []string{"a"}},
+		sample{"b, c d", []string{"b", "c d"}},
+		sample{"e,f", []string{"e", "f"}},
+	},
+	{
+		"console.oidc.support", "Console.OIDC.Support", []string(nil),
+		sample{"a", []string{"a"}},
+		sample{"b, c d", []string{"b", "c d"}},
+		sample{"e,f", []string{"e", "f"}},
+	},
+	{
+		"console.oidc.admins", "Console.OIDC.Admins", []string(nil),
+		sample{"a", []string{"a"}},
+		sample{"b, c d", []string{"b", "c d"}},
+		sample{"e,f", []string{"e", "f"}},
+	},
+	{"portal.name", "Portal.Name", "Webhooks", sample{"A b", "A b"}, sample{"1", "1"}, sample{"ü", "ü"}},
+	{"portal.logo_file", "Portal.LogoFile", "", sample{"/no/a.svg", "/no/a.svg"}, sample{"b.PNG", "b.PNG"}, sample{"c.png", "c.png"}},
+	{"portal.accent", "Portal.Accent", "", sample{"'#012abc'", "#012abc"}, sample{"#ABCDEF", "#ABCDEF"}, sample{"#000000", "#000000"}},
+	{
+		"portal.frame_ancestors", "Portal.FrameAncestors", []string(nil),
+		sample{"https://a.example", []string{"https://a.example"}},
+		sample{"http://b:1,https://c", []string{"http://b:1", "https://c"}},
+		sample{"https://d https://[::1]:2", []string{"https://d", "https://[::1]:2"}},
+	},
+	{"portal.session", "Portal.Session", time.Hour, sample{"1m", time.Minute}, sample{"1d", 24 * time.Hour}, sample{"2h", 2 * time.Hour}},
 	{
 		"bootstrap.admin_key", "Bootstrap.AdminKey", "",
 		sample{"00000000000000000001", "00000000000000000001"},
@@ -137,8 +183,9 @@ func TestPrecedence(t *testing.T) {
 			want, source, place := k.def, SourceDefault, ""
 			yaml, environ, args := "# nothing", []string{"HOME=/root"}, []string{}
 			if layers&1 != 0 {
-				yaml = fmt.Sprintf("\n%s: %s\n", strings.ReplaceAll(k.name, ".", ":\n  "), k.inFile.text)
-				want, source, place = k.inFile.want, SourceFile, "p.yaml:3"
+				section, name, _ := strings.Cut(k.name, ".")
+				yaml = fmt.Sprintf("\n%s:\n  %s: %s\n", section, strings.ReplaceAll(name, ".", ":\n    "), k.inFile.text)
+				want, source, place = k.inFile.want, SourceFile, fmt.Sprintf("p.yaml:%d", 2+strings.Count(k.name, "."))
 			}
 			if layers&2 != 0 {
 				variable := "POSTRIDER_" + strings.ToUpper(strings.ReplaceAll(k.name, ".", "_"))
@@ -192,11 +239,15 @@ func TestTheTablesHaveTheSameKeys(t *testing.T) {
 	}
 }
 
-// countFields counts the exported fields of the sections.
-func countFields(config reflect.Type) (n int) {
-	for i := range config.NumField() {
-		if section := config.Field(i); section.IsExported() {
-			n += section.Type.NumField()
+// countFields counts the exported fields of the sections and of those within them. A section is one of our own types.
+func countFields(section reflect.Type) (n int) {
+	for field := range section.Fields() {
+		switch of := field.Type; {
+		case !field.IsExported():
+		case of.Kind() == reflect.Struct && of.PkgPath() == section.PkgPath():
+			n += countFields(of)
+		default:
+			n++
 		}
 	}
 	return n

@@ -22,6 +22,7 @@ func printText(t *testing.T, c Config, asJSON bool) string {
 func TestPrintShowsTheContractsDefaults(t *testing.T) {
 	t.Parallel()
 	const want = `http.addr 127.0.0.1:8080 default
+http.public_url - default
 http.trusted_proxies - default
 http.max_connections 4096 default
 metrics.addr - default
@@ -53,6 +54,20 @@ retention.idempotency_keys 24h default
 retention.audit_log 365d default
 alerts.after_failures 5 default
 alerts.urls - default
+console.session 12h default
+console.oidc.issuer - default
+console.oidc.client_id - default
+console.oidc.client_secret - default
+console.oidc.scopes openid,profile,email default
+console.oidc.role_claim groups default
+console.oidc.viewers - default
+console.oidc.support - default
+console.oidc.admins - default
+portal.name Webhooks default
+portal.logo_file - default
+portal.accent - default
+portal.frame_ancestors - default
+portal.session 1h default
 bootstrap.admin_key - default
 `
 	var got strings.Builder

@@ -28,7 +28,8 @@ var canaries = map[string][]string{
 		"u:c4n4ry@h/d", "//u:c4n4ry@h/d", ":c4n4ry@h", "postgres:///u:c4n4ry@h/d", "postgres:/u:c4n4ry@h/d", " postgres://u:c4n4ry@h/d", "postgres://u:c4n4ry@h/d\n",
 		"postgresql://:c4n4ry@/d", "postgres://u:c4n4ry@h1:1,h2:2/d", "postgres://u:c4n4ry@[::1/d", "c4n4ry", "c4n4ry://h/d", "postgres://u:p#c4n4ry",
 	},
-	"bootstrap.admin_key": {"c4n4ry", "c4n4ryc4n4ryc4n4ry", "c4n4ry c4n4ry c4n4ry", "c4n4ry\nc4n4ryc4n4ry", "c4n4ryé234567890", "c4n4ry\x00"},
+	"bootstrap.admin_key":        {"c4n4ry", "c4n4ryc4n4ryc4n4ry", "c4n4ry c4n4ry c4n4ry", "c4n4ry\nc4n4ryc4n4ry", "c4n4ryé234567890", "c4n4ry\x00"},
+	"console.oidc.client_secret": {"c4n4ry", "c4n4ry c4n4ry", "c4n4ry\n"},
 	"alerts.urls": {
 		"slack://hook:c4n4ry@webhook", "c4n4ry", "slack:c4n4ry", "://c4n4ry", "smtp://u:c4n4ry@h?to=a,b", "smtp://u:%zc4n4ry", "slack://a,c4n4ry",
 		"discord://c4n4ry@1 x c4n4ry", "telegram://h:c4n4ry@telegram", "c4n4ry slack://a", "generic://h/c4n4ry?x=c4n4ry#c4n4ry",

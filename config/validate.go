@@ -63,6 +63,21 @@ var relations = []struct {
 		}
 		return "is set beside secrets.keys, want one of the two"
 	}},
+	{"console.oidc.client_id", "console.oidc.issuer", func(c *Config) string {
+		switch o := c.Console.OIDC; {
+		case o.Issuer != "" && o.ClientID == "":
+			return "is not set, want the console's name at console.oidc.issuer"
+		case o.Issuer == "" && o.ClientID != "":
+			return "is set, and console.oidc.issuer is not, want both or none"
+		}
+		return ""
+	}},
+	{"console.oidc.viewers", "console.oidc.issuer", func(c *Config) string {
+		if o := c.Console.OIDC; o.Issuer == "" || len(o.Viewers)+len(o.Support)+len(o.Admins) > 0 {
+			return ""
+		}
+		return "is not set, and neither are console.oidc.support and console.oidc.admins: nobody could get in, want one of them"
+	}},
 	{"metrics.addr", "http.addr", func(c *Config) string {
 		if c.Metrics.Addr != c.HTTP.Addr || strings.HasSuffix(c.HTTP.Addr, ":0") {
 			return ""

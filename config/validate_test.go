@@ -62,6 +62,11 @@ func TestRelations(t *testing.T) {
 		{[]string{"POSTRIDER_SECRETS_KEYS=" + keyA, "POSTRIDER_SECRETS_KEY_FILE=/no"}, []string{
 			"secrets.key_file: is set beside secrets.keys, want one of the two; secrets.keys is from POSTRIDER_SECRETS_KEYS (from POSTRIDER_SECRETS_KEY_FILE)",
 		}},
+		{[]string{"POSTRIDER_CONSOLE_OIDC_ISSUER=https://id.example"}, []string{
+			"console.oidc.client_id: is not set, want the console's name at console.oidc.issuer; console.oidc.issuer is from POSTRIDER_CONSOLE_OIDC_ISSUER",
+			"console.oidc.viewers: is not set, and neither are console.oidc.support and console.oidc.admins: nobody could get in, want one of them; console.oidc.issuer is from POSTRIDER_CONSOLE_OIDC_ISSUER",
+		}},
+		{[]string{"POSTRIDER_CONSOLE_OIDC_ISSUER=https://id.example", "POSTRIDER_CONSOLE_OIDC_CLIENT_ID=c", "POSTRIDER_CONSOLE_OIDC_ADMINS=a"}, nil},
 		{[]string{"POSTRIDER_HTTP_ADDR=:0", "POSTRIDER_METRICS_ADDR=:0"}, nil},
 		{[]string{"POSTRIDER_HTTP_ADDR=:1", "POSTRIDER_METRICS_ADDR=:1"}, []string{
 			"metrics.addr: is http.addr too, want another address, or none for /metrics on http.addr; http.addr is from POSTRIDER_HTTP_ADDR (from POSTRIDER_METRICS_ADDR)",

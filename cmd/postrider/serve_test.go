@@ -72,6 +72,10 @@ func TestServeDeliversAndStopsInOrder(t *testing.T) {
 	if out := must(t, env, "events", "show", h.Get(signer.HeaderID), "--tenant", "acme"); !strings.Contains(out, id) {
 		t.Errorf("the event:\n%s", out)
 	}
+	portal := strings.TrimPrefix(env[0], "POSTRIDER_URL=") + "/portal/enter?token=prl_"
+	if out := must(t, env, "portal", "link", "acme", "--read-only", "--expires-in", "1m"); !strings.HasPrefix(out, portal) {
+		t.Errorf("the link into the portal:\n%s", out)
+	}
 	if code := server.stop(t); code != exitDone {
 		t.Errorf("exit %d:\n%s", code, server.log)
 	}

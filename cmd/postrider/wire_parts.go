@@ -158,7 +158,8 @@ func (w *wiring) addAPI(ctx context.Context, open func(context.Context) (net.Lis
 	door := w.door()
 	deps := api.Deps{
 		Subscriptions: w.store, Intake: w.intake, Deliveries: w.desk, Alerts: w.alerts, Keys: w.keys, Wake: w.wake,
-		Audit: audit.NewLog(w.db.pool), Door: door, Pages: w.pages(door), TrustedProxies: w.cfg.HTTP.TrustedProxies,
+		Sessions: w.sessions, Pages: w.pages(door),
+		Audit: audit.NewLog(w.db.pool), Door: door, TrustedProxies: w.cfg.HTTP.TrustedProxies,
 		Ping: w.db.pool.Ping, Logger: w.log, MaxPayload: w.cfg.Events.MaxPayload, Version: buildVersion(),
 		AddressClass: egress.Class,
 	}
@@ -171,6 +172,7 @@ func (w *wiring) addAPI(ctx context.Context, open func(context.Context) (net.Lis
 	}
 	w.sockets = append(w.sockets, l)
 	w.addr = l.Addr()
+	deps.PublicURL = publicURL(w.cfg.HTTP, w.addr)
 	w.add(closing("the API keys", w.keys.Close), closing("the intake", w.intake.Close),
 		w.server(l, api.New(deps)).part("the HTTP server", "listening", w.log))
 	return nil

@@ -48,7 +48,9 @@ func (w *wiring) share(ctx context.Context) error {
 	if err := w.keys.EnsureBootstrap(ctx, w.cfg.Bootstrap.AdminKey); err != nil {
 		return err
 	}
-	w.sessions = auth.NewSessions(db, w.db.ids, w.keys, now, auth.SessionOptions{})
+	w.sessions = auth.NewSessions(db, w.db.ids, w.keys, now, auth.SessionOptions{
+		Console: w.cfg.Console.Session, Portal: w.cfg.Portal.Session,
+	})
 	searches := pg.NewSearches(int(db.Config().MaxConns))
 	w.desk = dispatcher.NewDesk(dispatcher.DeskDeps{DB: db, IDs: w.db.ids, Now: now, Wake: wake, Store: w.store, Searches: searches})
 	w.alerts = alert.NewDesk(db, w.db.ids.Next, now)

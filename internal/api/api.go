@@ -31,6 +31,7 @@ type Deps struct {
 	Deliveries    *dispatcher.Desk
 	Alerts        *alert.Desk
 	Keys          *auth.Keys
+	Sessions      *auth.Sessions
 	Audit         *audit.Log
 	Door          *auth.Door // who gets in with which key; nil: one that tells nobody of failures
 
@@ -45,6 +46,8 @@ type Deps struct {
 
 	// TrustedProxies are the peers whose X-Forwarded-For is believed. None: a client is who connects.
 	TrustedProxies []netip.Prefix
+
+	PublicURL string // where browsers reach the process: scheme and host, as http.public_url
 
 	AddressClass func(netip.Addr) string // what a tenant may know of an address that was dialled; nil: nothing
 

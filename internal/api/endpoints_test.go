@@ -265,7 +265,7 @@ func TestDocumentedExamples(t *testing.T) {
 			tried++
 		}
 	}
-	if tried != 9 {
+	if tried < 10 {
 		t.Errorf("%d examples", tried)
 	}
 }

@@ -41,15 +41,16 @@ const (
 
 // world is an API on a database of its own, with what stands behind it.
 type world struct {
-	t     *testing.T
-	db    *pgxpool.Pool
-	ids   *id.Generator
-	clock *pg.Clock
-	subs  *subscriptions.Store
-	keys  *auth.Keys
-	log   *logBook
-	http  *httptest.Server
-	acme  string // the id of the tenant acme, where a test has set it
+	t        *testing.T
+	db       *pgxpool.Pool
+	ids      *id.Generator
+	clock    *pg.Clock
+	subs     *subscriptions.Store
+	keys     *auth.Keys
+	sessions *auth.Sessions
+	log      *logBook
+	http     *httptest.Server
+	acme     string // the id of the tenant acme, where a test has set it
 }
 
 // newWorld makes one. Its door holds up nobody, unless more has it otherwise: tests of refusals come from one address.
@@ -65,6 +66,7 @@ func newWorld(t *testing.T, more ...func(*api.Deps)) *world {
 		DB: w.db, IDs: w.ids, Now: w.clock.Now, Box: box, CheckURL: httpsOnly,
 	})
 	w.keys = auth.NewKeys(w.db, w.ids, w.clock.Now)
+	w.sessions = auth.NewSessions(w.db, w.ids, w.keys, w.clock.Now, auth.SessionOptions{})
 	if err := w.keys.EnsureBootstrap(t.Context(), adminKey); err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +85,8 @@ func newWorld(t *testing.T, more ...func(*api.Deps)) *world {
 		}),
 		Deliveries: dispatcher.NewDesk(dispatcher.DeskDeps{DB: w.db, IDs: w.ids, Now: w.clock.Now, Wake: wake}),
 		Alerts:     alert.NewDesk(w.db, w.ids.Next, w.clock.Now),
-		Keys:       w.keys, Audit: audit.NewLog(w.db), Door: auth.NewDoor(w.keys, auth.DoorOptions{Burst: 1 << 30}), Ping: w.db.Ping, Metrics: registry, Logger: zerolog.New(w.log),
+		Sessions:   w.sessions, PublicURL: "https://hooks.example.com",
+		Keys: w.keys, Audit: audit.NewLog(w.db), Door: auth.NewDoor(w.keys, auth.DoorOptions{Burst: 1 << 30}), Ping: w.db.Ping, Metrics: registry, Logger: zerolog.New(w.log),
 		AddressClass: egress.Class, MaxPayload: maxPayload, Version: "test",
 	}
 	for _, change := range more {

@@ -72,6 +72,9 @@ func (s *server) groups() []group {
 			{"POST", anAlert + "/acknowledge", 200, acting, "acknowledge-alert", "Say that somebody looks after it", handle(s.acknowledgeAlert), also(409)},
 			{"POST", anAlert + "/resolve", 200, acting, "resolve-alert", "Close an alert", handle(s.resolveAlert), nil},
 		}},
+		{"Portal", "Where a tenant looks after its own endpoints, in a browser.", []route{
+			{"POST", aTenant + "/portal-sessions", 201, endpoints, "create-portal-session", "Make a link into the tenant's own portal", handle(s.createPortalSession), nil},
+		}},
 		{"API keys", "Who may call.", []route{
 			{"POST", "/v1/api-keys", 201, operators, "create-api-key", "Make an API key; it is shown this once", handle(s.createKey), nil},
 			{"GET", "/v1/api-keys", 200, operators, "list-api-keys", "List API keys", handle(s.listKeys), nil},

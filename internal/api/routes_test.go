@@ -56,6 +56,8 @@ var calls = []call{
 	{"POST", "/v1/tenants/{tenant}/endpoints/{ep}/secret/rotate", endpoints, `{"overlap":"1h"}`, true, false, `{"overlap":3600}`, "/overlap", 200, "endpoint.secret_rotated, endpoint.secret_revealed"},
 	{"POST", "/v1/tenants/{tenant}/endpoints/{ep}/test", endpoints, `{"payload":[1]}`, true, false, `{"type":1}`, "/type", 202, "endpoint.tested"},
 
+	{"POST", "/v1/tenants/{tenant}/portal-sessions", endpoints, `{"read_only":true}`, true, false, `{"read_only":1}`, "/read_only", 201, "portal.link_created"},
+
 	{"POST", "/v1/tenants/{tenant}/events", events, `{"type":"a.b","payload":1}`, false, false, `{"type":"a","payload":1,"endpoint_ids":"x"}`, "/endpoint_ids", 202, ""},
 	{"POST", "/v1/tenants/{tenant}/events:batch", events, `{"events":[{"type":"a.b","payload":{}}]}`, false, false, `{"events":[{"type":"a","payload":1},{"type":{},"payload":1}]}`, "/events/1/type", 202, ""},
 	{"POST", "/v1/tenants/{tenant}/events/{evt}", events, "x", true, true, "", "", 202, ""},
