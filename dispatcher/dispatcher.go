@@ -48,6 +48,15 @@ type Metrics interface {
 	InFlight(delta int)
 }
 
+// Tally hears of what has been recorded, once it is, by endpoint and by the time at which the attempt ended. It must not keep
+// the recorder waiting.
+type Tally interface {
+	// Attempt is one attempt that history has now. It took 0 if nobody knows how long.
+	Attempt(endpoint id.ID, outcome Outcome, took time.Duration, ended time.Time)
+	// Finished is a delivery that has succeeded or failed for good.
+	Finished(endpoint id.ID, outcome Outcome, ended time.Time)
+}
+
 // Deps is what a dispatcher works with.
 type Deps struct {
 	DB       *pgxpool.Pool
@@ -58,6 +67,7 @@ type Deps struct {
 	Store    *subscriptions.Store
 	Desk     *Desk // cancels what a closed endpoint leaves behind
 	Metrics  Metrics
+	Tally    Tally // nil: nobody wants to hear of it
 	Log      zerolog.Logger
 	WallTime func() time.Time // this process's clock: timestamps in signatures
 }

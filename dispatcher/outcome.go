@@ -28,6 +28,9 @@ var outcomeNames = [...]string{
 	ConnectError: "connect_error", TLSError: "tls_error", ProtocolError: "protocol_error", Blocked: "blocked",
 }
 
+// OutcomeCount is how many outcomes there are.
+const OutcomeCount = len(outcomeNames)
+
 func (o Outcome) String() string { return outcomeNames[o] }
 
 // Outcomes gives all of them, in the order of the table.

@@ -46,11 +46,12 @@ func (d *Dispatcher) gather(first result) []result {
 // recorded does what follows a commit: memory learns, slots go back, the log has a line for each attempt. Those of the
 // results that are not among the won came too late, or twice.
 func (d *Dispatcher) recorded(results, won []result) {
-	for _, r := range results {
-		if r.made {
+	for i := range results {
+		if r := &results[i]; r.made {
 			d.deps.Metrics.Attempt(r.outcome.String(), r.answer.timings.total)
 		}
 	}
+	d.tally(results, won)
 	for _, r := range won {
 		endpoint := r.claimed.endpoint()
 		if !r.made && !r.noAttempt {
@@ -81,6 +82,32 @@ func (d *Dispatcher) recorded(results, won []result) {
 		d.log.Warn().Int("attempts", lost).Msg("leases.lost")
 	}
 	d.freeSlots(results)
+}
+
+// tally has figures counted: an attempt that was made whether or not it came too late, and one that its process did not come
+// back from if it is this record that says so.
+func (d *Dispatcher) tally(results, won []result) {
+	if d.deps.Tally == nil {
+		return
+	}
+	for i := range results {
+		if r := &results[i]; r.made {
+			d.deps.Tally.Attempt(r.claimed.endpoint(), r.outcome, r.answer.timings.total, r.endedAt)
+		}
+	}
+	for i := range won {
+		r := &won[i]
+		ended := r.endedAt
+		if ended.IsZero() { // there was no attempt
+			ended = d.deps.Now()
+		}
+		if !r.made && !r.noAttempt {
+			d.deps.Tally.Attempt(r.claimed.endpoint(), r.outcome, 0, ended)
+		}
+		if s := r.decision.State; s == StateSucceeded || s == StateFailed {
+			d.deps.Tally.Finished(r.claimed.endpoint(), r.outcome, ended)
+		}
+	}
 }
 
 // abandoned gives up results that could not be written down: their leases will run out and their deliveries be tried

@@ -32,6 +32,7 @@ var exempt = map[string]string{
 	"sessions_by_end":                      "upkeep drops what has ended, of all tenants and of none",
 	"portal_links_pkey":                    "a link is found by its token's hash, before a tenant is known",
 	"portal_links_by_end":                  "upkeep drops what has ended, of all tenants",
+	"traffic_pkey":                         "figures over all tenants, no tenant's",
 	"goose_db_version_pkey":                "goose's own table",
 }
 
@@ -125,7 +126,7 @@ SELECT c.relname FROM pg_class c
    AND NOT EXISTS (SELECT FROM pg_constraint k WHERE k.conrelid = c.oid AND k.contype = 'p')`,
 		"a tenant's table whose bucket is no smallint or may be null": `
 SELECT c.relname FROM pg_class c
- WHERE` + ours + ` AND c.relkind IN ('r', 'p') AND c.relname NOT IN ('event_types', 'api_keys', 'nodes', 'user_agents', 'seal_keys', 'sessions',
+ WHERE` + ours + ` AND c.relkind IN ('r', 'p') AND c.relname NOT IN ('event_types', 'api_keys', 'nodes', 'user_agents', 'seal_keys', 'traffic', 'sessions',
                                                                     'portal_links')
    AND NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'shard' AND a.attnotnull
                                                 AND a.atttypid = 'smallint'::regtype)`,

@@ -16,6 +16,7 @@ import (
 	"github.com/postrider/postrider/internal/id"
 	"github.com/postrider/postrider/internal/intake"
 	"github.com/postrider/postrider/internal/metrics"
+	"github.com/postrider/postrider/internal/stats"
 	"github.com/postrider/postrider/internal/upkeep"
 	"github.com/postrider/postrider/subscriptions"
 )
@@ -58,6 +59,7 @@ type wiring struct {
 	intake   *intake.Intake
 	keys     *auth.Keys
 	sessions *auth.Sessions
+	stats    *stats.Reader
 	// wake tells dispatchers of due work. It is known once it is known who dispatches, and called only after that.
 	wake func(shard int16)
 	// accepted tells them of deliveries that have just been made.

@@ -17,6 +17,7 @@ import (
 	"github.com/postrider/postrider/internal/audit"
 	"github.com/postrider/postrider/internal/auth"
 	"github.com/postrider/postrider/internal/egress"
+	"github.com/postrider/postrider/internal/stats"
 	"github.com/postrider/postrider/internal/upkeep"
 )
 
@@ -116,6 +117,7 @@ func (w *wiring) addScheduler() error {
 		DB: w.db.pool, Now: w.db.clock.Now, Log: w.log, Metrics: w.metrics, Store: w.store, Desk: w.desk, Alerts: w.alerts,
 		Notices: notices, Keys: w.intake.DropExpiredKeys, UIDs: w.intake.DropOrphanUIDs,
 		Audit: audit.NewLog(w.db.pool), KeepAudit: w.cfg.Retention.AuditLog, Sessions: w.sessions.DropEnded,
+		Stats: w.stats, KeepStats: w.cfg.Retention.Attempts,
 		KeepKeys: w.cfg.Retention.IdempotencyKeys, KeepEvents: w.cfg.Retention.Events,
 	})
 	w.add(part{name: "the scheduler", stop: 2 * settle, run: u.Run})
@@ -125,6 +127,7 @@ func (w *wiring) addScheduler() error {
 // addDispatcher adds what sends deliveries.
 func (w *wiring) addDispatcher() {
 	c := w.cfg.Delivery
+	tally := stats.NewTally(stats.TallyDeps{DB: w.db.pool, IDs: w.db.ids, Now: w.db.clock.Now, Log: w.log})
 	client := egress.New(egress.Config{Policy: w.policy, ConnectTimeout: c.ConnectTimeout, ProxyURL: c.ProxyURL})
 	d := dispatcher.New(dispatcher.Config{
 		RetrySchedule: c.RetrySchedule, RetryJitter: c.RetryJitter, Timeout: c.Timeout, Lease: c.Lease,
@@ -133,9 +136,11 @@ func (w *wiring) addDispatcher() {
 		Grace: c.Timeout + drainSlack,
 	}, dispatcher.Deps{
 		DB: w.db.pool, Queue: w.db.queue, IDs: w.db.ids, Now: w.db.clock.Now, Doer: client, Store: w.store, Desk: w.desk, Metrics: w.metrics,
-		Log: w.log, WallTime: time.Now,
+		Tally: tally, Log: w.log, WallTime: time.Now,
 	})
 	w.wake, w.accepted, w.forget = d.Wake, d.Accepted, d.Forget
+	// It goes on counting until nothing more is recorded.
+	w.add(part{name: "the figures", stop: 2 * settle, run: tally.Run})
 	// Its grace is for the requests on their way, and once more for what is recorded of them.
 	w.add(part{name: "the dispatcher", stop: 2*(c.Timeout+drainSlack) + settle, run: func(ctx context.Context) error {
 		defer client.CloseIdleConnections()

@@ -18,6 +18,7 @@ import (
 	"github.com/postrider/postrider/internal/metrics"
 	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/internal/seal"
+	"github.com/postrider/postrider/internal/stats"
 	"github.com/postrider/postrider/subscriptions"
 )
 
@@ -54,6 +55,7 @@ func (w *wiring) share(ctx context.Context) error {
 	searches := pg.NewSearches(int(db.Config().MaxConns))
 	w.desk = dispatcher.NewDesk(dispatcher.DeskDeps{DB: db, IDs: w.db.ids, Now: now, Wake: wake, Store: w.store, Searches: searches})
 	w.alerts = alert.NewDesk(db, w.db.ids.Next, now)
+	w.stats = stats.NewReader(db, now)
 	w.intake = intake.New(intake.Deps{
 		DB: db, IDs: w.db.ids, Now: now, MaxPayload: w.cfg.Events.MaxPayload, Accepted: w.metrics.Accepted,
 		Wake:     func(made []dispatcher.NewDelivery) { w.accepted(made) },

@@ -13,10 +13,11 @@ import (
 	"github.com/postrider/postrider/internal/audit"
 	"github.com/postrider/postrider/internal/id"
 	"github.com/postrider/postrider/internal/metrics"
+	"github.com/postrider/postrider/internal/stats"
 	"github.com/postrider/postrider/subscriptions"
 )
 
-// Deps is what the jobs work with. Audit, Sessions, Keys and UIDs may be nil: somebody else sees to that.
+// Deps is what the jobs work with. Audit, Sessions, Stats, Keys and UIDs may be nil: somebody else sees to that.
 type Deps struct {
 	DB      *pgxpool.Pool
 	Now     func() time.Time // the database's clock
@@ -31,7 +32,9 @@ type Deps struct {
 	KeepAudit time.Duration // retention.audit_log
 
 	// Sessions deletes those that have ended, and links that have.
-	Sessions func(ctx context.Context) (int64, error)
+	Sessions  func(ctx context.Context) (int64, error)
+	Stats     *stats.Reader
+	KeepStats time.Duration // retention.attempts
 
 	// Keys deletes a bucket's Idempotency-Keys that are older than a time, and UIDs those of events that are gone.
 	Keys, UIDs func(ctx context.Context, shard int16, olderThan time.Time) (int64, error)
@@ -57,6 +60,9 @@ func New(d Deps) *Upkeep {
 	}
 	if d.Sessions != nil {
 		jobs = append(jobs, &job{name: "ended sessions", every: 10 * time.Minute, patience: time.Minute, run: d.Sessions})
+	}
+	if d.Stats != nil {
+		jobs = append(jobs, &job{name: "old figures", every: 6 * time.Hour, patience: time.Hour, run: d.stats})
 	}
 	if d.Keys != nil {
 		jobs = append(jobs, &job{name: "idempotency keys", every: 10 * time.Minute, patience: 5 * time.Minute, run: d.keys})
@@ -97,6 +103,16 @@ func (d Deps) oldAlerts(ctx context.Context) (int64, error) {
 func (d Deps) auditLog(ctx context.Context) (int64, error) {
 	before := d.Now().Add(-d.KeepAudit)
 	return everyBucket(ctx, func(ctx context.Context, shard int16) (int64, error) { return d.Audit.DropOld(ctx, shard, before) })
+}
+
+// stats deletes the figures of attempts that are not to be kept any more.
+func (d Deps) stats(ctx context.Context) (int64, error) {
+	before := d.Now().Add(-d.KeepStats)
+	all, err := d.Stats.DropOld(ctx, before)
+	n, eerr := everyBucket(ctx, func(ctx context.Context, shard int16) (int64, error) {
+		return d.Stats.DropOldOfEndpoints(ctx, shard, before)
+	})
+	return all + n, errors.Join(err, eerr)
 }
 
 // closedEndpoints cancels deliveries of endpoints that are dead or deleted. Whoever closes an endpoint cancels them at

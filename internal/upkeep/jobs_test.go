@@ -23,6 +23,7 @@ import (
 	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/internal/pgtest"
 	"github.com/postrider/postrider/internal/seal"
+	"github.com/postrider/postrider/internal/stats"
 	"github.com/postrider/postrider/subscriptions"
 )
 
@@ -187,6 +188,21 @@ func TestOldEntriesOfTheAuditLogAreDeleted(t *testing.T) {
 	if err != nil || len(left) != 1 || left[0].Action != audit.EndpointDeleted {
 		t.Errorf("left are %+v, %v", left, err)
 	}
+}
+
+func TestOldFiguresAreDeleted(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.Stats, h.KeepStats = stats.NewReader(h.DB, h.Now), 30*24*time.Hour
+	tally := stats.NewTally(stats.TallyDeps{DB: h.DB, IDs: h.ids, Now: h.Now, Log: h.Log})
+	for _, back := range []time.Duration{time.Hour, 31 * 24 * time.Hour} {
+		tally.Attempt(h.endpoint().ID, dispatcher.Succeeded, time.Second, h.at.Add(-back))
+	}
+	if err := tally.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	h.wants("a minute, an hour and a quarter", h.Deps.stats, 3)
+	h.wants("again", h.Deps.stats, 0)
 }
 
 func TestKeysAreDeletedByAgeInEveryBucketWhateverFailsInOne(t *testing.T) {

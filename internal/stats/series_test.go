@@ -1,0 +1,39 @@
+package stats
+
+import (
+	"testing"
+	"time"
+)
+
+var noon = time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
+
+func TestStepsAndPoints(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		what        string
+		before      time.Duration // how long before now it begins
+		step, grain time.Duration
+		since       time.Time
+		wantStep    time.Duration
+		points      int
+		lastAt      time.Time
+	}{
+		{what: "an hour", before: hour, grain: minute, since: noon.Add(-hour), wantStep: minute, points: 61, lastAt: noon},
+		{what: "a day", before: 24 * hour, grain: minute, since: noon.Add(-24 * hour), wantStep: 5 * minute, points: 289, lastAt: noon},
+		{what: "a day by quarters", before: 24 * hour, grain: quarter, since: noon.Add(-24 * hour), wantStep: quarter, points: 97, lastAt: noon},
+		{what: "a month", before: 30 * 24 * hour, grain: hour, since: noon.Add(-30 * 24 * hour), wantStep: 3 * hour, points: 241, lastAt: noon},
+		{what: "a step that divides nothing", before: hour, step: 7*minute + 1, grain: minute, since: noon.Add(-hour), wantStep: 8 * minute, points: 9, lastAt: noon},
+		{what: "a step below the grain", before: hour, step: time.Second, grain: quarter, since: noon.Add(-hour), wantStep: quarter, points: 5, lastAt: noon},
+		{what: "too many points", before: 3000 * minute, step: minute, grain: minute, since: noon.Add(-3000 * minute), wantStep: 2 * minute, points: 1501, lastAt: noon},
+		{what: "now", grain: minute, since: noon, wantStep: minute, points: 1, lastAt: noon},
+		{what: "a time to come", before: -hour, grain: minute, since: noon, wantStep: minute, points: 1, lastAt: noon},
+	} {
+		s := newSeries(noon.Add(-c.before), noon, c.step, c.grain)
+		if !s.Since.Equal(c.since) || s.Step != c.wantStep || len(s.Points) != c.points || !s.Points[len(s.Points)-1].At.Equal(c.lastAt) {
+			t.Errorf("%s: %d points from %s to %s by %s", c.what, len(s.Points), s.Since, s.Points[len(s.Points)-1].At, s.Step)
+		}
+		if !s.end().After(noon) {
+			t.Errorf("%s: ends at %s", c.what, s.end())
+		}
+	}
+}
