@@ -166,7 +166,7 @@ func (w *wiring) addAPI(ctx context.Context, open func(context.Context) (net.Lis
 		Sessions: w.sessions, Pages: w.pages(door),
 		Audit: audit.NewLog(w.db.pool), Door: door, TrustedProxies: w.cfg.HTTP.TrustedProxies,
 		Ping: w.db.pool.Ping, Logger: w.log, MaxPayload: w.cfg.Events.MaxPayload, Version: buildVersion(),
-		AddressClass: egress.Class,
+		AddressClass: egress.Class, Stats: w.stats,
 	}
 	if w.cfg.Metrics.Addr == "" {
 		deps.Metrics = w.registry

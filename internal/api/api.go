@@ -21,6 +21,7 @@ import (
 	"github.com/postrider/postrider/internal/audit"
 	"github.com/postrider/postrider/internal/auth"
 	"github.com/postrider/postrider/internal/intake"
+	"github.com/postrider/postrider/internal/stats"
 	"github.com/postrider/postrider/subscriptions"
 )
 
@@ -33,6 +34,7 @@ type Deps struct {
 	Keys          *auth.Keys
 	Sessions      *auth.Sessions
 	Audit         *audit.Log
+	Stats         *stats.Reader
 	Door          *auth.Door // who gets in with which key; nil: one that tells nobody of failures
 
 	Wake func(shard int16) // tells dispatchers that there may be due work; nil: they find out by themselves

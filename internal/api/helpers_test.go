@@ -29,6 +29,7 @@ import (
 	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/internal/pgtest"
 	"github.com/postrider/postrider/internal/seal"
+	"github.com/postrider/postrider/internal/stats"
 	"github.com/postrider/postrider/subscriptions"
 )
 
@@ -86,7 +87,8 @@ func newWorld(t *testing.T, more ...func(*api.Deps)) *world {
 		Deliveries: dispatcher.NewDesk(dispatcher.DeskDeps{DB: w.db, IDs: w.ids, Now: w.clock.Now, Wake: wake}),
 		Alerts:     alert.NewDesk(w.db, w.ids.Next, w.clock.Now),
 		Sessions:   w.sessions, PublicURL: "https://hooks.example.com",
-		Keys: w.keys, Audit: audit.NewLog(w.db), Door: auth.NewDoor(w.keys, auth.DoorOptions{Burst: 1 << 30}), Ping: w.db.Ping, Metrics: registry, Logger: zerolog.New(w.log),
+		Stats: stats.NewReader(w.db, w.clock.Now),
+		Keys:  w.keys, Audit: audit.NewLog(w.db), Door: auth.NewDoor(w.keys, auth.DoorOptions{Burst: 1 << 30}), Ping: w.db.Ping, Metrics: registry, Logger: zerolog.New(w.log),
 		AddressClass: egress.Class, MaxPayload: maxPayload, Version: "test",
 	}
 	for _, change := range more {

@@ -48,6 +48,7 @@ func (s *server) groups() []group {
 			{"DELETE", anEnd, 204, endpoints, "delete-endpoint", "Delete an endpoint and cancel what is not delivered", handle(s.deleteEndpoint), nil},
 			{"GET", anEnd + "/secret", 200, endpoints, "get-endpoint-secret", "Show the signing secret", handle(s.readSecret), also(409)},
 			{"POST", anEnd + "/secret/rotate", 200, endpoints, "rotate-endpoint-secret", "Replace the signing secret", handle(s.rotateSecret), also(409)},
+			{"GET", anEnd + "/stats", 200, reading, "get-endpoint-stats", "Count an endpoint's attempts, and how long they took", handle(s.readStats), nil},
 			{"POST", anEnd + "/test", 202, endpoints, "test-endpoint", "Send a test event to this endpoint alone", handle(s.testEndpoint), limit(payload + envelopeRoom)},
 		}},
 		{"Events", "What happened, and is told to the tenant's endpoints.", []route{

@@ -54,6 +54,7 @@ var calls = []call{
 	{"PATCH", "/v1/tenants/{tenant}/endpoints/{ep}", endpoints, `{"description":"d"}`, false, false, `{"headers":{"X-A.b":1}}`, "/headers/X-A.b", 200, "endpoint.updated"},
 	{"GET", "/v1/tenants/{tenant}/endpoints/{ep}/secret", endpoints, "", false, false, "", "", 200, "endpoint.secret_revealed"},
 	{"POST", "/v1/tenants/{tenant}/endpoints/{ep}/secret/rotate", endpoints, `{"overlap":"1h"}`, true, false, `{"overlap":3600}`, "/overlap", 200, "endpoint.secret_rotated, endpoint.secret_revealed"},
+	{"GET", "/v1/tenants/{tenant}/endpoints/{ep}/stats", reading, "", false, false, "", "", 200, ""},
 	{"POST", "/v1/tenants/{tenant}/endpoints/{ep}/test", endpoints, `{"payload":[1]}`, true, false, `{"type":1}`, "/type", 202, "endpoint.tested"},
 
 	{"POST", "/v1/tenants/{tenant}/portal-sessions", endpoints, `{"read_only":true}`, true, false, `{"read_only":1}`, "/read_only", 201, "portal.link_created"},
