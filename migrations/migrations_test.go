@@ -21,6 +21,7 @@ var exempt = map[string]string{
 	"tenants_uid_key":                      "a tenant's uid is unique over all buckets",
 	"tenants_by_id":                        "the list of tenants goes over all buckets",
 	"event_types_pkey":                     "the catalogue of event types is the operator's, no tenant's",
+	"event_types_id_key":                   "the same",
 	"api_keys_pkey":                        "keys are the operator's, and looked up before a tenant is known",
 	"api_keys_hash_key":                    "a key is found by its hash, whatever tenant it is bound to",
 	"api_keys_tenant_shard_tenant_id_fkey": "it points to (shard, id); on this side the bucket is called tenant_shard",

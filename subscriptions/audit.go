@@ -48,6 +48,7 @@ func endpointChanges(before, after Endpoint) (d audit.Details) {
 	}
 	d.Changed("description", before.Description, after.Description)
 	d.Changed("event_types", before.EventTypes, after.EventTypes)
+	d.Changed("filter", before.Filter, after.Filter)
 	if was, is := headerNames(before.Headers), headerNames(after.Headers); !slices.Equal(was, is) {
 		d.Changed("headers", was, is)
 	} else {

@@ -24,6 +24,7 @@ func TestEverySettingIsTold(t *testing.T) {
 		"URL":             with(func(e *Endpoint) { e.URL = "https://b.example/" }),
 		"Description":     with(func(e *Endpoint) { e.Description = "d" }),
 		"EventTypes":      with(func(e *Endpoint) { e.EventTypes = []string{"a"} }),
+		"Filter":          with(func(e *Endpoint) { e.Filter = &uid }),
 		"Headers":         with(func(e *Endpoint) { e.Headers = []signer.Header{{Name: "A", Value: "b"}} }),
 		"Scheme":          with(func(e *Endpoint) { e.Scheme = signer.Stripe }),
 		"SignatureHeader": with(func(e *Endpoint) { e.SignatureHeader = "X" }),

@@ -30,6 +30,7 @@ type Endpoint struct {
 	URL          string
 	Description  string
 	EventTypes   []string        // patterns; empty: all
+	Filter       *string         // CEL, of events of these types; nil: all of them
 	Headers      []signer.Header // static ones, sorted by name. Values may be credentials
 	Scheme       signer.Scheme
 	// SignatureHeader is the owner's choice for the scheme stripe; "" is the scheme's own (signer.SignatureHeader).

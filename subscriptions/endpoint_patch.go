@@ -14,6 +14,7 @@ type NewEndpoint struct {
 	URL             string
 	Description     string
 	EventTypes      []string
+	Filter          string // CEL; "": none
 	Headers         []signer.Header
 	Scheme          signer.Scheme // "": standard
 	SignatureHeader string
@@ -34,6 +35,7 @@ type EndpointPatch struct {
 	URL             Optional[string]
 	Description     Optional[string]
 	EventTypes      Optional[[]string]
+	Filter          Optional[string] // "" is none, as null
 	Headers         Optional[[]signer.Header]
 	Scheme          Optional[signer.Scheme]
 	SignatureHeader Optional[string]
@@ -61,6 +63,7 @@ func (n NewEndpoint) patch() EndpointPatch {
 		URL:             given(n.URL),
 		Description:     given(n.Description),
 		EventTypes:      given(n.EventTypes),
+		Filter:          given(n.Filter),
 		Headers:         given(n.Headers),
 		Scheme:          given(n.Scheme),
 		SignatureHeader: given(n.SignatureHeader),
@@ -87,6 +90,7 @@ func (r rules) apply(e *Endpoint, p EndpointPatch, now time.Time) (signer.Secret
 	setOrNil(&faults, "/uid", p.UID, &e.UID, checkUID)
 	set(&faults, "/description", p.Description, &e.Description, "", checkDescription)
 	set(&faults, "/event_types", p.EventTypes, &e.EventTypes, nil, checkEventTypes)
+	setOrNil(&faults, "/filter", unlessBlank(p.Filter), &e.Filter, checkFilter)
 	secret := applySignature(&faults, e, p)
 	setOrNil(&faults, "/max_in_flight", p.MaxInFlight, &e.MaxInFlight, checkInFlight)
 	setOrNil(&faults, "/rate_limit", p.RateLimit, &e.RateLimit, checkRateLimit)

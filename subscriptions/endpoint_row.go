@@ -21,6 +21,7 @@ type endpointRow struct {
 	UID                  *string
 	URL, Description     string
 	EventTypes           []string
+	Filter               *string
 	HeaderNames          []string
 	HeadersSealed        []byte
 	HeadersKeyID         *string
@@ -57,7 +58,7 @@ type endpointRow struct {
 // selectEndpoint reads endpointRows; a WHERE on e follows it. The secret is found by the unique index
 // endpoint_secrets_current_key, the pace by its primary key.
 const selectEndpoint = `
-SELECT e.shard, e.id, e.tenant_id, e.uid, e.url, e.description, e.event_types, e.header_names, e.headers_sealed,
+SELECT e.shard, e.id, e.tenant_id, e.uid, e.url, e.description, e.event_types, e.filter, e.header_names, e.headers_sealed,
        e.headers_key_id, e.scheme, e.signature_header, e.max_in_flight, e.rate_limit, e.rate_per_ms, e.ordering::text,
        e.timeout_ms, e.retry_schedule_ms, e.tls_ca, e.tls_certificate, e.tls_key_sealed, e.tls_key_id, e.metadata,
        e.status::text, e.status_reason, e.status_changed_at,
@@ -79,7 +80,7 @@ func (s *Store) endpoint(r endpointRow) (Endpoint, error) {
 	}
 	e := Endpoint{
 		ID: r.id(), TenantID: id.ID{Shard: r.Shard, N: r.TenantID}, UID: r.UID, URL: r.URL, Description: r.Description,
-		EventTypes: r.EventTypes, Scheme: signer.Scheme(r.Scheme), SignatureHeader: r.SignatureHeader,
+		EventTypes: r.EventTypes, Filter: r.Filter, Scheme: signer.Scheme(r.Scheme), SignatureHeader: r.SignatureHeader,
 		MaxInFlight: r.MaxInFlight, RateLimit: rateLimit(r.RateLimit, r.RatePerMS), Ordering: Ordering(r.Ordering),
 		Timeout: fromMillisecond(r.TimeoutMS), RetrySchedule: fromMilliseconds(r.RetryScheduleMS),
 		TLS:      TLS{CA: orEmpty(r.TLSCA), Certificate: orEmpty(r.TLSCertificate)},
@@ -130,7 +131,7 @@ func (e Endpoint) settings() (pgx.StrictNamedArgs, error) {
 	limit, perMS := e.RateLimit.columns()
 	return pgx.StrictNamedArgs{
 		"shard": e.ID.Shard, "id": e.ID.N, "uid": e.UID, "url": e.URL, "description": e.Description,
-		"event_types": e.EventTypes, "header_names": headerNames(e.Headers), "scheme": string(e.Scheme),
+		"event_types": e.EventTypes, "filter": e.Filter, "header_names": headerNames(e.Headers), "scheme": string(e.Scheme),
 		"signature_header": e.SignatureHeader, "max_in_flight": e.MaxInFlight, "rate_limit": limit,
 		"rate_per_ms": perMS, "ordering": string(e.Ordering), "timeout_ms": toMillisecond(e.Timeout),
 		"retry_schedule_ms": toMilliseconds(e.RetrySchedule), "tls_ca": textOrNull(e.TLS.CA),

@@ -116,8 +116,8 @@ func (s *Store) staysValid(current secretRow, before signer.Scheme, e Endpoint) 
 func (s *Store) updateEndpoint(ctx context.Context, tx pgx.Tx, before, e Endpoint, r endpointRow) error {
 	const query = `
 UPDATE endpoints
-   SET uid = @uid, url = @url, description = @description, event_types = @event_types, header_names = @header_names,
-       headers_sealed = @headers_sealed, headers_key_id = @headers_key_id, scheme = @scheme,
+   SET uid = @uid, url = @url, description = @description, event_types = @event_types, filter = @filter,
+       header_names = @header_names, headers_sealed = @headers_sealed, headers_key_id = @headers_key_id, scheme = @scheme,
        signature_header = @signature_header, max_in_flight = @max_in_flight, rate_limit = @rate_limit,
        rate_per_ms = @rate_per_ms, ordering = @ordering, timeout_ms = @timeout_ms,
        retry_schedule_ms = @retry_schedule_ms, tls_ca = @tls_ca, tls_certificate = @tls_certificate,

@@ -15,10 +15,13 @@ type SkipReason string
 const (
 	SkipEventType SkipReason = "event_type"    // none of its patterns matches
 	SkipDead      SkipReason = "endpoint_dead" // its receiver said 410 Gone
+	SkipFilter    SkipReason = "filter"        // its filter says no
+	// SkipFilterError means that its filter could not tell, which counts as no. What it stumbled over is kept beside it.
+	SkipFilterError SkipReason = "filter_error"
 )
 
-// Match says whether an event of this type becomes a delivery for the candidate, and if not, why. A disabled endpoint
-// matches: its deliveries are made and held.
+// Match says whether an event of this type becomes a delivery for the candidate as far as its filter allows (Passes), and if
+// not, why. A disabled endpoint matches: its deliveries are made and held.
 func (c Candidate) Match(eventType string) (matched bool, skip SkipReason) {
 	if !wants(c.EventTypes, eventType) {
 		return false, SkipEventType

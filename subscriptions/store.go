@@ -1,8 +1,8 @@
 // Package subscriptions keeps who wants to be told what: tenants, their endpoints, the secrets that sign for them, and
-// which event type an endpoint wants. It is the one writer of the tables tenants, endpoints, endpoint_versions,
-// endpoint_secrets, endpoint_pace and seal_keys.
+// which events an endpoint wants; and the catalogue of event types. It is the one writer of the tables tenants, endpoints,
+// endpoint_versions, endpoint_secrets, endpoint_pace, event_types and seal_keys.
 //
-// Matching (match.go) and the rules of what an endpoint may be (validate*.go) are pure. The rest is one act per file,
+// Matching (match.go, filter.go) and the rules of what an endpoint may be (validate*.go) are pure. The rest is one act per file,
 // its SQL beside it. Three doors are for others' transactions: QueueCandidates for whoever accepts events, QueueHealth and
 // QueuePace for whoever records attempts.
 //
@@ -50,6 +50,7 @@ type Store struct {
 
 	changed  func(id.ID)
 	unsealed unsealedCache
+	types    Catalogue
 }
 
 // New makes a Store. It does not touch the database.
@@ -64,7 +65,7 @@ func New(d Deps) *Store {
 	return &Store{
 		db: d.DB, ids: d.IDs, now: d.Now, box: vault{d.Box},
 		rules:   rules{checkURL: d.CheckURL, maxTimeout: longest},
-		changed: d.Changed,
+		changed: d.Changed, types: Catalogue{db: d.DB},
 	}
 }
 

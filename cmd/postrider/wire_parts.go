@@ -19,6 +19,7 @@ import (
 	"github.com/postrider/postrider/internal/egress"
 	"github.com/postrider/postrider/internal/stats"
 	"github.com/postrider/postrider/internal/upkeep"
+	"github.com/postrider/postrider/subscriptions"
 )
 
 const (
@@ -107,6 +108,26 @@ func (w *wiring) addNode() {
 	}})
 }
 
+// addCatalogue has this process know what others change in the catalogue of event types.
+func (w *wiring) addCatalogue() {
+	w.add(part{name: "the catalogue", stop: settle, run: func(ctx context.Context) error {
+		tick := time.NewTicker(subscriptions.CatalogueEvery)
+		defer tick.Stop()
+		for failing := false; ; {
+			err := w.store.Catalogue().Refresh(ctx)
+			if err != nil && !failing && ctx.Err() == nil { // it looks every second: once is enough
+				w.log.Warn().Err(err).Msg("catalogue.failed")
+			}
+			failing = err != nil
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-tick.C:
+			}
+		}
+	}})
+}
+
 // addScheduler adds what keeps house.
 func (w *wiring) addScheduler() error {
 	notices, err := alert.NewSender(w.cfg.Alerts.URLs, w.log, w.db.pool, w.db.clock.Now)
@@ -171,6 +192,10 @@ func (w *wiring) addAPI(ctx context.Context, open func(context.Context) (net.Lis
 	if w.cfg.Metrics.Addr == "" {
 		deps.Metrics = w.registry
 	}
+	if err := w.store.Catalogue().Refresh(ctx); err != nil { // before the first event
+		w.log.Warn().Err(err).Msg("catalogue.failed")
+	}
+	w.addCatalogue()
 	l, err := open(ctx)
 	if err != nil {
 		return err

@@ -58,8 +58,8 @@ func (w *wiring) share(ctx context.Context) error {
 	w.stats = stats.NewReader(db, now)
 	w.intake = intake.New(intake.Deps{
 		DB: db, IDs: w.db.ids, Now: now, MaxPayload: w.cfg.Events.MaxPayload, Accepted: w.metrics.Accepted,
-		Wake:     func(made []dispatcher.NewDelivery) { w.accepted(made) },
-		Searches: searches,
+		Wake:  func(made []dispatcher.NewDelivery) { w.accepted(made) },
+		Types: w.store.Catalogue(), Searches: searches,
 	})
 	return nil
 }

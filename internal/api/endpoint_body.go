@@ -15,6 +15,7 @@ type newEndpoint struct {
 	UID           *string           `json:"uid,omitempty" nullable:"true" doc:"Your own name for it; it then stands in paths as well."`
 	Description   string            `json:"description,omitempty" nullable:"true"`
 	EventTypes    []string          `json:"event_types,omitempty" nullable:"true" example:"[\"order.*\"]" doc:"Absent or empty: all. order.* matches one or more further segments."`
+	Filter        *string           `json:"filter,omitempty" nullable:"true" example:"payload.amount > 100" doc:"A CEL expression over event (id, uid, type, group_key, created_at) and payload (the JSON, or null): only events for which it is true. Empty: none."`
 	Headers       map[string]string `json:"headers,omitempty" nullable:"true" doc:"Sent with every delivery."`
 	Signature     *newSignature     `json:"signature,omitempty"`
 	MaxInFlight   *whole            `json:"max_in_flight,omitempty" nullable:"true"`
@@ -40,7 +41,6 @@ type newSignature struct {
 
 // LaterFields are those of CONTRACT §3 that this version knows only by their defaults.
 type LaterFields struct {
-	Filter *string `json:"filter,omitempty" nullable:"true" doc:"Not available in this version."`
 	Format *string `json:"format,omitempty" nullable:"true" doc:"Only raw in this version."`
 	Kind   *string `json:"kind,omitempty" nullable:"true" doc:"Only push in this version."`
 }
@@ -64,7 +64,6 @@ func (l LaterFields) check(faults *fault.Fields) {
 			faults.Addf(at, "is not available in this version")
 		}
 	}
-	only("/filter", l.Filter, "")
 	only("/format", l.Format, "raw")
 	only("/kind", l.Kind, "push")
 }
@@ -74,7 +73,7 @@ func (b newEndpoint) read() (subscriptions.NewEndpoint, error) {
 	n := subscriptions.NewEndpoint{
 		UID: b.UID, URL: b.URL, Description: b.Description, EventTypes: b.EventTypes, Headers: readHeaders(b.Headers),
 		MaxInFlight: (*int)(b.MaxInFlight), Metadata: b.Metadata, Disabled: b.Disabled,
-		Ordering: subscriptions.Ordering(b.Ordering),
+		Ordering: subscriptions.Ordering(b.Ordering), Filter: text(b.Filter),
 	}
 	if b.Timeout != nil {
 		if d, ok := parseSpan(&faults, "/timeout", *b.Timeout); ok {
@@ -139,6 +138,7 @@ type endpointPatch struct {
 	UID           optional[string]            `json:"uid,omitempty" nullable:"true"`
 	Description   optional[string]            `json:"description,omitempty" nullable:"true"`
 	EventTypes    optional[[]string]          `json:"event_types,omitempty" nullable:"true" doc:"Replaced as a whole."`
+	Filter        optional[string]            `json:"filter,omitempty" nullable:"true" doc:"A CEL expression; null or empty takes it away. Holds for events accepted from then on."`
 	Headers       optional[map[string]string] `json:"headers,omitempty" nullable:"true" doc:"Replaced as a whole."`
 	Signature     *signaturePatch             `json:"signature,omitempty"`
 	MaxInFlight   optional[whole]             `json:"max_in_flight,omitempty" nullable:"true"`
@@ -166,6 +166,7 @@ func (b endpointPatch) read() (subscriptions.EndpointPatch, error) {
 	var faults fault.Fields
 	p := subscriptions.EndpointPatch{
 		URL: b.URL.Optional, UID: b.UID.Optional, Description: b.Description.Optional, EventTypes: b.EventTypes.Optional,
+		Filter:      b.Filter.Optional,
 		Headers:     convert(b.Headers, func(h map[string]string) ([]signer.Header, bool) { return readHeaders(h), true }),
 		MaxInFlight: convert(b.MaxInFlight, func(w whole) (int, bool) { return int(w), true }),
 		RateLimit:   convert(b.RateLimit, readRateLimit(&faults)),

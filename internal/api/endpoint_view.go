@@ -17,7 +17,7 @@ type endpointView struct {
 	URL                 string            `json:"url" example:"https://acme.example/hooks"`
 	Description         string            `json:"description"`
 	EventTypes          []string          `json:"event_types" nullable:"false" doc:"Empty: all."`
-	Filter              *string           `json:"filter"`
+	Filter              *string           `json:"filter" doc:"A CEL expression that events have to fulfil; null: none."`
 	Headers             map[string]string `json:"headers" doc:"Sent with every delivery."`
 	Signature           signatureView     `json:"signature"`
 	MaxInFlight         *int              `json:"max_in_flight" doc:"null: the default."`
@@ -58,7 +58,7 @@ type breakerView struct {
 func viewEndpoint(e subscriptions.Endpoint) endpointView {
 	return endpointView{
 		ID: id.Endpoint.Format(e.ID), TenantID: id.Tenant.Format(e.TenantID), UID: e.UID, URL: e.URL,
-		Description: e.Description, EventTypes: append([]string{}, e.EventTypes...), Headers: viewHeaders(e.Headers),
+		Description: e.Description, EventTypes: append([]string{}, e.EventTypes...), Filter: e.Filter, Headers: viewHeaders(e.Headers),
 		Signature: viewSignature(e), MaxInFlight: e.MaxInFlight, Timeout: formatSpan(e.Timeout),
 		RetrySchedule: formatSpans(e.RetrySchedule), RateLimit: viewRateLimit(e.RateLimit),
 		Ordering: string(e.Ordering), TLS: viewTLS(e.TLS), Format: "raw", Kind: "push", Metadata: shown(e.Metadata),

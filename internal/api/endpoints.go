@@ -112,7 +112,7 @@ const (
 
 type testEvent struct {
 	Type    string          `json:"type,omitempty" nullable:"true" example:"postrider.test"`
-	Payload json.RawMessage `json:"payload,omitempty" doc:"Any JSON value; it is sent byte for byte."`
+	Payload json.RawMessage `json:"payload,omitempty" doc:"Any JSON value; it is sent byte for byte. Absent: the type's example in the catalogue, if there is one."`
 }
 
 func (testEvent) example() string {
@@ -135,8 +135,15 @@ func (s *server) testEndpoint(ctx context.Context, in *testIn) (*receiptOut, err
 	if in.Body != nil && in.Body.Type != "" {
 		ev.Type = in.Body.Type
 	}
-	if in.Body != nil && in.Body.Payload != nil {
+	switch {
+	case in.Body != nil && in.Body.Payload != nil:
 		ev.Payload = in.Body.Payload
+	case ev.Type != testType:
+		if example, err := s.typeExample(ctx, ev.Type); err != nil {
+			return nil, err
+		} else if example != nil {
+			ev.Payload = example
+		}
 	}
 	receipt, err := s.d.Intake.AcceptTest(ctx, e.ID, t.ID, ev)
 	if err != nil {

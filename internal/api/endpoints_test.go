@@ -83,7 +83,7 @@ func TestEndpointRefusals(t *testing.T) {
 		`{"url":"https://a.example/","signature":{"Scheme":"github"}}`:                              "/signature/Scheme",
 		`{"url":"https://a.example/","uid":"ep_x"}`:                                                 "/uid",
 		`{"url":"https://a.example/","metadata":{"a":{"b":"` + strings.Repeat("x", 20<<10) + `"}}}`: "/metadata",
-		`{"url":"https://a.example/","filter":"true"}`:                                              "/filter",
+		`{"url":"https://a.example/","filter":"payload."}`:                                          "/filter",
 		`{"url":"https://a.example/","rate_limit":{"limit":0,"per":"1s"}}`:                          "/rate_limit/limit",
 		`{"url":"https://a.example/","rate_limit":{"limit":10001,"per":"1d"}}`:                      "/rate_limit/limit",
 		`{"url":"https://a.example/","rate_limit":{"limit":1.5,"per":"1s"}}`:                        "/rate_limit/limit",

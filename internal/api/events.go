@@ -34,7 +34,8 @@ type wholeEventView struct {
 
 type skippedView struct {
 	EndpointID string `json:"endpoint_id" example:"ep_07xk9v0e8g0003f"`
-	Reason     string `json:"reason" example:"event_type"`
+	Reason     string `json:"reason" example:"event_type" doc:"event_type, endpoint_dead, endpoint_ids, filter or filter_error."`
+	Detail     string `json:"detail,omitempty" doc:"Of filter_error: what its filter stumbled over."`
 }
 
 func viewEvent(e intake.Stored) EventView {
@@ -99,7 +100,7 @@ func (s *server) wholeEvent(ctx context.Context, e intake.Stored) (*eventOut, er
 		view.Deliveries[i] = viewDelivery(d)
 	}
 	for i, skip := range e.Skipped {
-		view.Skipped[i] = skippedView{EndpointID: id.Endpoint.Format(skip.Endpoint), Reason: string(skip.Reason)}
+		view.Skipped[i] = skippedView{EndpointID: id.Endpoint.Format(skip.Endpoint), Reason: string(skip.Reason), Detail: skip.Detail}
 	}
 	return &eventOut{Body: view}, nil
 }

@@ -28,6 +28,7 @@ type access struct {
 	public   bool       // no key at all
 	operator bool       // and the key may not be bound to a tenant: what it touches is all tenants'
 	own      bool       // admin, or any key that is bound to a tenant
+	any      bool       // any key
 }
 
 var public = access{public: true}
@@ -37,10 +38,13 @@ func having(scope auth.Scope) access { return access{scope: scope} }
 var (
 	operators = access{scope: auth.Admin, operator: true}
 	owners    = access{scope: auth.Admin, own: true}
+	anybody   = access{any: true}
 )
 
 func (a access) admits(p auth.Principal) bool {
 	switch {
+	case a.any:
+		return true
 	case a.own:
 		return p.Has(auth.Admin) || !p.SeesAll()
 	case a.operator && !p.SeesAll():

@@ -82,7 +82,7 @@ func newWorld(t *testing.T, more ...func(*api.Deps)) *world {
 	deps := api.Deps{
 		Subscriptions: w.subs,
 		Intake: intake.New(intake.Deps{
-			DB: w.db, IDs: w.ids, Now: w.clock.Now, MaxPayload: maxPayload,
+			DB: w.db, IDs: w.ids, Now: w.clock.Now, MaxPayload: maxPayload, Types: w.subs.Catalogue(),
 		}),
 		Deliveries: dispatcher.NewDesk(dispatcher.DeskDeps{DB: w.db, IDs: w.ids, Now: w.clock.Now, Wake: wake}),
 		Alerts:     alert.NewDesk(w.db, w.ids.Next, w.clock.Now),

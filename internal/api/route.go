@@ -125,6 +125,8 @@ func (s *server) operation(tag string, rt route) huma.Operation {
 // describe says in the documentation what a key needs.
 func (a access) describe() string {
 	switch {
+	case a.any:
+		return "Needs a key, whatever its scopes."
 	case a.own:
 		return "Needs a key that is bound to this tenant, or one with the scope `admin`."
 	case a.operator:

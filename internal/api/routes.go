@@ -21,6 +21,7 @@ const (
 	aDelivery = "/v1/deliveries/{dlv}"
 	anAlert   = "/v1/alerts/{alr}"
 	aKey      = "/v1/api-keys/{key}"
+	aType     = "/v1/event-types/{type}"
 )
 
 // groups is every route of the API. What is not JSON over /v1 is in plain.
@@ -40,6 +41,12 @@ func (s *server) groups() []group {
 			{"PATCH", aTenant, 200, having(auth.Admin), "update-tenant", "Change a tenant", handle(s.updateTenant), also(409)},
 			{"DELETE", aTenant, 204, operators, "delete-tenant", "Delete a tenant and cancel what is not delivered", handle(s.deleteTenant), nil},
 		}},
+		{"Event types", "The catalogue of what may happen, one for all tenants. A type that is not in it is accepted as well; one with a schema holds payloads against it.", []route{
+			{"PUT", aType, 200, operators, "put-event-type", "Put an event type into the catalogue, or replace it", handle(s.putEventType), alsoCreated},
+			{"GET", "/v1/event-types", 200, anybody, "list-event-types", "List the catalogue", handle(s.listEventTypes), nil},
+			{"GET", aType, 200, anybody, "get-event-type", "Read an event type", handle(s.readEventType), nil},
+			{"DELETE", aType, 204, operators, "delete-event-type", "Take an event type out of the catalogue", handle(s.deleteEventType), nil},
+		}},
 		{"Endpoints", "Where a tenant wants its webhooks posted to, and how they are signed.", []route{
 			{"POST", aTenant + "/endpoints", 201, endpoints, "create-endpoint", "Make an endpoint; its secret is shown this once", handle(s.createEndpoint), also(409)},
 			{"GET", aTenant + "/endpoints", 200, endpoints, "list-endpoints", "List a tenant's endpoints", handle(s.listEndpoints), nil},
@@ -49,6 +56,7 @@ func (s *server) groups() []group {
 			{"GET", anEnd + "/secret", 200, endpoints, "get-endpoint-secret", "Show the signing secret", handle(s.readSecret), also(409)},
 			{"POST", anEnd + "/secret/rotate", 200, endpoints, "rotate-endpoint-secret", "Replace the signing secret", handle(s.rotateSecret), also(409)},
 			{"GET", anEnd + "/stats", 200, reading, "get-endpoint-stats", "Count an endpoint's attempts, and how long they took", handle(s.readStats), nil},
+			{"POST", anEnd + "/filter:test", 200, endpoints, "test-endpoint-filter", "Try a filter on a payload; nothing is sent", handle(s.testFilter), limit(payload + envelopeRoom)},
 			{"POST", anEnd + "/test", 202, endpoints, "test-endpoint", "Send a test event to this endpoint alone", handle(s.testEndpoint), limit(payload + envelopeRoom)},
 		}},
 		{"Events", "What happened, and is told to the tenant's endpoints.", []route{

@@ -26,6 +26,7 @@ const (
 	admin     need = "admin"    // bound to the tenant will do
 	operator  need = "operator" // admin, bound to no tenant
 	owner     need = "owner"    // admin, or bound to the tenant
+	anybody   need = "anybody"  // any key at all
 )
 
 // call is one route with what a good request to it is.
@@ -48,6 +49,10 @@ var calls = []call{
 	{"GET", "/v1/tenants/{tenant}", owner, "", false, false, "", "", 200, ""},
 	{"PATCH", "/v1/tenants/{tenant}", admin, `{"name":"New"}`, false, false, `{"metadata":[]}`, "/metadata", 200, "tenant.updated"},
 
+	{"PUT", "/v1/event-types/{type}", operator, `{"description":"d","schema":{"type":"object"},"example":{}}`, false, false, `{"archived":1}`, "/archived", 200, "event_type.updated"},
+	{"GET", "/v1/event-types", anybody, "", false, false, "", "", 200, ""},
+	{"GET", "/v1/event-types/{type}", anybody, "", false, false, "", "", 200, ""},
+
 	{"POST", "/v1/tenants/{tenant}/endpoints", endpoints, `{"url":"https://a.example/"}`, false, false, `{"url":"https://a.example/","event_types":[1]}`, "/event_types/0", 201, "endpoint.created"},
 	{"GET", "/v1/tenants/{tenant}/endpoints", endpoints, "", false, false, "", "", 200, ""},
 	{"GET", "/v1/tenants/{tenant}/endpoints/{ep}", endpoints, "", false, false, "", "", 200, ""},
@@ -55,6 +60,7 @@ var calls = []call{
 	{"GET", "/v1/tenants/{tenant}/endpoints/{ep}/secret", endpoints, "", false, false, "", "", 200, "endpoint.secret_revealed"},
 	{"POST", "/v1/tenants/{tenant}/endpoints/{ep}/secret/rotate", endpoints, `{"overlap":"1h"}`, true, false, `{"overlap":3600}`, "/overlap", 200, "endpoint.secret_rotated, endpoint.secret_revealed"},
 	{"GET", "/v1/tenants/{tenant}/endpoints/{ep}/stats", reading, "", false, false, "", "", 200, ""},
+	{"POST", "/v1/tenants/{tenant}/endpoints/{ep}/filter:test", endpoints, `{"filter":"true","payload":1}`, false, false, `{"filter":1,"payload":1}`, "/filter", 200, ""},
 	{"POST", "/v1/tenants/{tenant}/endpoints/{ep}/test", endpoints, `{"payload":[1]}`, true, false, `{"type":1}`, "/type", 202, "endpoint.tested"},
 
 	{"POST", "/v1/tenants/{tenant}/portal-sessions", endpoints, `{"read_only":true}`, true, false, `{"read_only":1}`, "/read_only", 201, "portal.link_created"},
@@ -84,6 +90,7 @@ var calls = []call{
 
 	{"GET", "/v1/audit-log", admin, "", false, false, "", "", 200, ""},
 
+	{"DELETE", "/v1/event-types/{type}", operator, "", false, false, "", "", 204, "event_type.deleted"},
 	{"DELETE", "/v1/api-keys/{key}", operator, "", false, false, "", "", 204, "api_key.revoked"},
 	{"DELETE", "/v1/tenants/{tenant}/endpoints/{ep}", endpoints, "", false, false, "", "", 204, "endpoint.deleted"},
 	{"DELETE", "/v1/tenants/{tenant}", operator, "", false, false, "", "", 204, "tenant.deleted, endpoint.deleted by system"},
@@ -122,6 +129,8 @@ type stage struct {
 	*world
 	ids  map[string]string // by the name in a path, of the first tenant
 	keys map[string]string // API keys by what they are
+	// typeID is the number of the event type. Only the audit log shows it.
+	typeID string
 }
 
 func newStage(t *testing.T) *stage {
@@ -131,7 +140,10 @@ func newStage(t *testing.T) *stage {
 	ep := s.endpoint(tenant, "")
 	evt := s.event(tenant, "order.paid")
 	event := s.must(http.StatusOK, request{method: "GET", path: "/v1/tenants/" + tenant + "/events/" + evt})
+	s.must(http.StatusCreated, request{method: "PUT", path: "/v1/event-types/the.type", body: `{"description":"paid"}`})
+	s.typeID = s.auditLog("", "&action=event_type.created")[0].text("object_id")
 	s.ids = map[string]string{
+		"type":   "the.type",
 		"tenant": tenant, "ep": ep, "evt": evt, "dlv": event.list("deliveries")[0].text("id"),
 		"alr": s.alert(tenant, ep),
 		"key": s.must(http.StatusCreated, request{
@@ -198,6 +210,8 @@ func (s *stage) goodKeys(c call) []string {
 		return []string{"none"}
 	case operator:
 		return []string{s.keys["admin"]}
+	case anybody:
+		return []string{s.keys["own "+string(events)], s.keys[string(reading)], s.keys["admin"]}
 	case owner:
 		return []string{s.keys["admin"], s.keys["own admin"], s.keys["own "+string(events)]}
 	}
@@ -207,7 +221,7 @@ func (s *stage) goodKeys(c call) []string {
 func (s *stage) badKeys(c call) []string {
 	var bad []string
 	for _, scope := range []need{events, endpoints, reading, acting} {
-		if c.needs != nobody && scope != c.needs {
+		if c.needs != nobody && c.needs != anybody && scope != c.needs {
 			bad = append(bad, s.keys[string(scope)])
 		}
 	}
@@ -261,7 +275,7 @@ func (s *stage) refusesIDs(c call) {
 		return
 	}
 	var answers []string
-	if scope := string(c.needs); c.needs != operator { // another tenant's key
+	if scope := string(c.needs); c.needs != operator && c.needs != anybody { // another tenant's key
 		if c.needs == owner {
 			scope = string(admin)
 		}
@@ -272,7 +286,7 @@ func (s *stage) refusesIDs(c call) {
 		answers = append(answers, fmt.Sprint(s.refused(http.StatusNotFound, r)))
 	}
 	for name, value := range s.ids {
-		if !strings.Contains(c.path, "{"+name+"}") || c.raw && name == "evt" {
+		if !strings.Contains(c.path, "{"+name+"}") || c.raw && name == "evt" || c.method == http.MethodPut {
 			continue
 		}
 		unknown := value[:len(value)-6] + "zzzz" + value[len(value)-2:]

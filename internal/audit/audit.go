@@ -40,6 +40,10 @@ const (
 	AlertAcknowledged Action = "alert.acknowledged"
 	AlertResolved     Action = "alert.resolved"
 
+	EventTypeCreated Action = "event_type.created"
+	EventTypeUpdated Action = "event_type.updated"
+	EventTypeDeleted Action = "event_type.deleted"
+
 	KeyCreated Action = "api_key.created"
 	KeyRevoked Action = "api_key.revoked"
 
@@ -54,7 +58,8 @@ func Actions() []Action {
 	return []Action{
 		TenantCreated, TenantUpdated, TenantDeleted,
 		EndpointCreated, EndpointUpdated, EndpointStatusChanged, EndpointDeleted, SecretRevealed, SecretRotated, EndpointTested,
-		DeliveryRetried, DeliveryCancelled, EventCancelled, RequestShown, AlertAcknowledged, AlertResolved, KeyCreated, KeyRevoked,
+		DeliveryRetried, DeliveryCancelled, EventCancelled, RequestShown, AlertAcknowledged, AlertResolved,
+		EventTypeCreated, EventTypeUpdated, EventTypeDeleted, KeyCreated, KeyRevoked,
 		SessionStarted, SessionEnded, PortalLinkCreated, PortalEntered,
 	}
 }

@@ -94,9 +94,11 @@ const (
 	Job      Kind = "job"
 	Audit    Kind = "aud" // an entry of the audit log
 	Session  Kind = "ses" // of somebody in a browser
+	// EventType is an entry of the catalogue. People name it by its name; the audit log needs a number.
+	EventType Kind = "typ"
 )
 
-var kinds = []Kind{Tenant, Endpoint, Event, Delivery, Attempt, Alert, Key, Schedule, Job, Audit, Session}
+var kinds = []Kind{Tenant, Endpoint, Event, Delivery, Attempt, Alert, Key, Schedule, Job, Audit, Session, EventType}
 
 const (
 	digits    = "0123456789abcdefghjkmnpqrstvwxyz" // Crockford's base 32, lower case

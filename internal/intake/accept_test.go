@@ -56,7 +56,7 @@ func TestAcceptFansOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []intake.Skip{{billing, subscriptions.SkipEventType}, {dead, subscriptions.SkipDead}}; !reflect.DeepEqual(ev.Skipped, want) {
+	if want := []intake.Skip{{Endpoint: billing, Reason: subscriptions.SkipEventType}, {Endpoint: dead, Reason: subscriptions.SkipDead}}; !reflect.DeepEqual(ev.Skipped, want) {
 		t.Errorf("skipped %v, want %v", ev.Skipped, want)
 	}
 	d.whole(t)
@@ -129,7 +129,7 @@ func TestEndpointIDsNarrow(t *testing.T) {
 		t.Errorf("deliveries to %v, receipt %+v", got, r)
 	}
 	ev, err := d.Event(t.Context(), ten, id.Event.Format(r.ID))
-	if want := []intake.Skip{{b, intake.SkipNotNamed}, {billing, subscriptions.SkipEventType}}; err != nil || !reflect.DeepEqual(ev.Skipped, want) {
+	if want := []intake.Skip{{Endpoint: b, Reason: intake.SkipNotNamed}, {Endpoint: billing, Reason: subscriptions.SkipEventType}}; err != nil || !reflect.DeepEqual(ev.Skipped, want) {
 		t.Errorf("skipped %v, %v; want %v", ev.Skipped, err, want)
 	}
 	_, _, err = d.Accept(t.Context(), ten, "", []intake.Event{named("nobody", bID, "theirs", id.Endpoint.Format(theirs))})

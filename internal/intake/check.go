@@ -12,6 +12,7 @@ import (
 	"github.com/postrider/postrider/internal/audit"
 	"github.com/postrider/postrider/internal/fault"
 	"github.com/postrider/postrider/internal/id"
+	"github.com/postrider/postrider/subscriptions"
 )
 
 // The bounds of CONTRACT §3, and ours where it is silent.
@@ -55,6 +56,7 @@ type item struct {
 	at       string // where it stands in the caller's body: "" or "/events/3"
 	metadata string // JSON, "" for none
 	digest   digest // zero as that of its request
+	broken   error  // what the schema of its type has against it, for when it turns out to be new; else it was accepted before
 	same     int    // the first item of the request with this uid, which is this very one unless it is a repetition
 }
 
@@ -62,7 +64,9 @@ func plainPointer(int) string   { return "" }
 func batchPointer(n int) string { return fmt.Sprintf("/events/%d", n) }
 
 // check refuses what needs no look into the database to be refused, all faults of all events at once.
-func (i *Intake) check(tenant id.ID, key string, events []Event, pointer func(int) string) (*request, error) {
+func (i *Intake) check(
+	tenant id.ID, key string, events []Event, pointer func(int) string, schemas *subscriptions.Schemas,
+) (*request, error) {
 	if len(events) == 0 || len(events) > maxEvents {
 		return nil, fault.InvalidAt("/events", "a batch has 1 to %d events", maxEvents)
 	}
@@ -84,6 +88,13 @@ func (i *Intake) check(tenant id.ID, key string, events []Event, pointer func(in
 		for _, f := range own {
 			at.Addf(pointer(n)+f.Pointer, "%s", f.Detail)
 		}
+		if schemas != nil {
+			it := &r.items[n]
+			it.broken = schemas.Check(it.Type, it.ContentType, it.Payload)
+		}
+	}
+	if len(at) > 0 || !r.repeatable() {
+		r.refuseBroken(&at)
 	}
 	if r.repeatable() {
 		for n := range r.items {
@@ -96,6 +107,14 @@ func (i *Intake) check(tenant id.ID, key string, events []Event, pointer func(in
 		return nil, err
 	}
 	return r, nil
+}
+
+// refuseBroken tells of payloads that break their type's schema. What can be told from a repetition has it done later: a call
+// that was accepted before a schema came gets its answer again.
+func (r *request) refuseBroken(at *fault.Fields) {
+	for n := range r.items {
+		at.Add(r.items[n].at, r.items[n].broken)
+	}
 }
 
 // repeatable reports whether anything of the request can be told from a repetition.

@@ -61,7 +61,7 @@ func (o open) sendLast(ctx context.Context, b *pgx.Batch) error { return o.SendB
 
 // InsertIn is what Accept does, in a transaction of the caller's that stays open.
 func (i *Intake) InsertIn(ctx context.Context, tx pgx.Tx, tenant id.ID, key string, events []Event) ([]Receipt, error) {
-	r, err := i.check(tenant, key, events, batchPointer)
+	r, err := i.check(tenant, key, events, batchPointer, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +91,7 @@ func (c counted) sendLast(ctx context.Context, b *pgx.Batch) error {
 func (i *Intake) StatementsIn(ctx context.Context, tx pgx.Tx, tenants []id.ID, key string, ev Event) (n int, err error) {
 	var reqs []*request
 	for _, ten := range tenants {
-		r, err := i.check(ten, key, []Event{ev}, batchPointer)
+		r, err := i.check(ten, key, []Event{ev}, batchPointer, nil)
 		if err != nil {
 			return 0, err
 		}

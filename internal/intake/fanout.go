@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/postrider/postrider/internal/fault"
+	"github.com/postrider/postrider/internal/filter"
 	"github.com/postrider/postrider/internal/id"
 	"github.com/postrider/postrider/subscriptions"
 )
@@ -17,6 +18,7 @@ const SkipNotNamed subscriptions.SkipReason = "endpoint_ids"
 type skipRow struct {
 	Endpoint int64                    `json:"e"`
 	Reason   subscriptions.SkipReason `json:"r"`
+	Detail   string                   `json:"d,omitempty"`
 }
 
 // candidates are the endpoints of the tenants of a group.
@@ -29,13 +31,14 @@ type target struct {
 }
 
 // route gives each new event of a draft its endpoints.
-func (d *draft) route(endpoints []subscriptions.Candidate) {
+func (d *draft) route(endpoints []subscriptions.Candidate, filters *filter.Cache) {
 	var at fault.Fields
 	for n := range d.items {
 		if !d.isNew(n) {
 			continue
 		}
 		e := &d.events[n]
+		at.Add(d.items[n].at, d.items[n].broken)
 		if d.only != nil {
 			only, err := testable(endpoints, *d.only, d.tenant)
 			if err != nil {
@@ -49,7 +52,7 @@ func (d *draft) route(endpoints []subscriptions.Candidate) {
 				at.Addf(fmt.Sprintf("%s/endpoint_ids/%d", d.items[n].at, place), "the tenant has no such endpoint")
 			}
 			var skipped []skipRow
-			e.targets, skipped = match(endpoints, named, d.items[n].Type)
+			e.targets, skipped = match(endpoints, named, d.items[n].Type, d.asker(n, filters))
 			e.skipped = spell(skipped)
 		}
 		e.fanOut = len(e.targets)
@@ -94,17 +97,41 @@ func resolve(candidates []subscriptions.Candidate, shard int16, refs []string) (
 	return named, unknown
 }
 
-// match says who gets an event of this type, each endpoint once, and who does not and why. named narrows it unless nil.
-func match(candidates []subscriptions.Candidate, named map[int64]bool, eventType string) (targets []target, skipped []skipRow) {
+// asker gives what asks the filters of candidates about the n-th item. What they look at is made when there is one.
+func (d *draft) asker(n int, filters *filter.Cache) func(subscriptions.Candidate) (bool, subscriptions.SkipReason, string) {
+	var seen *filter.Event
+	return func(c subscriptions.Candidate) (bool, subscriptions.SkipReason, string) {
+		if seen == nil {
+			it, event := &d.items[n], d.events[n].n
+			seen = &filter.Event{
+				ID:  func() string { return id.Event.Format(id.ID{Shard: d.tenant.Shard, N: event}) },
+				UID: it.UID, GroupKey: it.GroupKey, Type: it.Type, CreatedAt: id.TimeOf(event),
+				ContentType: it.ContentType, Payload: it.Payload,
+			}
+		}
+		return c.Passes(filters, seen)
+	}
+}
+
+// match says who gets an event of this type, each endpoint once, and who does not and why. named narrows it unless nil; asked is
+// called for those that have a filter and would get it otherwise.
+func match(
+	candidates []subscriptions.Candidate, named map[int64]bool, eventType string,
+	asked func(subscriptions.Candidate) (bool, subscriptions.SkipReason, string),
+) (targets []target, skipped []skipRow) {
 	for _, c := range candidates {
 		matched, reason := c.Match(eventType)
 		if named != nil && !named[c.Endpoint] {
 			matched, reason = false, SkipNotNamed
 		}
+		detail := ""
+		if matched && c.Filter != nil {
+			matched, reason, detail = asked(c)
+		}
 		if matched {
 			targets = append(targets, target{c.Endpoint, c.Ordered})
 		} else {
-			skipped = append(skipped, skipRow{c.Endpoint, reason})
+			skipped = append(skipped, skipRow{c.Endpoint, reason, detail})
 		}
 	}
 	return targets, skipped
@@ -114,7 +141,7 @@ func spell(skipped []skipRow) *string {
 	if len(skipped) == 0 {
 		return nil
 	}
-	text, _ := json.Marshal(skipped) // numbers and plain strings: cannot fail
+	text, _ := json.Marshal(skipped) // numbers and strings: cannot fail
 	s := string(text)
 	return &s
 }

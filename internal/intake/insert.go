@@ -56,7 +56,7 @@ func (i *Intake) insert(ctx context.Context, tx transaction, reqs []*request, no
 		return nil, nil, 0, err
 	}
 	for _, d := range drafts {
-		d.route(endpoints[d.tenant])
+		d.route(endpoints[d.tenant], &i.filters)
 	}
 	deliveries, err = i.write(ctx, tx, sorted, now)
 	if err != nil {

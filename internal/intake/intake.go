@@ -6,7 +6,8 @@
 // Requests that come at the same time share a transaction (queue.go), since commits and round trips are what costs. None
 // of them notices: each has its own answer, and what is wrong with one fails that one alone.
 //
-// It sends nothing, and it never looks into a payload: those are bytes on the way in, in the table and on the way out.
+// It sends nothing. Payloads are bytes on the way in, in the table and on the way out: whatever looks into one, a schema of the
+// event type or the filter of an endpoint, reads it for itself and changes nothing.
 package intake
 
 import (
@@ -17,8 +18,10 @@ import (
 
 	"github.com/postrider/postrider/dispatcher"
 	"github.com/postrider/postrider/internal/audit"
+	"github.com/postrider/postrider/internal/filter"
 	"github.com/postrider/postrider/internal/id"
 	"github.com/postrider/postrider/internal/pg"
+	"github.com/postrider/postrider/subscriptions"
 )
 
 // Event is what a producer wants told to a tenant.
@@ -55,7 +58,9 @@ type Deps struct {
 	// Wake is called after a commit with the deliveries that it made, if any. It must not block; nil: nobody to wake.
 	Wake     func(made []dispatcher.NewDelivery)
 	Accepted func(events int) // called after a commit with how many events it made; nil: nobody counts
-	Searches *pg.Searches     // bounds how many lists are read at once, with whatever else shares it; nil: a bound of its own
+	// Types knows the schemas of event types; nil: there are none.
+	Types    *subscriptions.Catalogue
+	Searches *pg.Searches // bounds how many lists are read at once, with whatever else shares it; nil: a bound of its own
 }
 
 const (
@@ -72,6 +77,8 @@ type Intake struct {
 	wake       func(made []dispatcher.NewDelivery)
 	accepted   func(events int)
 	searches   *pg.Searches
+	types      *subscriptions.Catalogue
+	filters    filter.Cache
 	queue      *queue
 }
 
@@ -89,8 +96,12 @@ func New(d Deps) *Intake {
 	if d.Searches == nil {
 		d.Searches = pg.NewSearches(defaultConns)
 	}
+	if d.Types == nil {
+		d.Types = &subscriptions.Catalogue{}
+	}
 	i := &Intake{
 		db: d.DB, ids: d.IDs, now: d.Now, maxPayload: d.MaxPayload, wake: d.Wake, accepted: d.Accepted, searches: d.Searches,
+		types: d.Types,
 	}
 	i.queue = newQueue(i.commit)
 	return i
@@ -121,7 +132,7 @@ func (i *Intake) Take(ctx context.Context, c Call) (rs []Receipt, replayed bool,
 	if c.Batch || len(c.Events) != 1 {
 		pointer = batchPointer
 	}
-	r, err := i.check(c.Tenant, c.Key, c.Events, pointer)
+	r, err := i.check(c.Tenant, c.Key, c.Events, pointer, i.types.Schemas())
 	if err != nil {
 		return nil, false, err
 	}
@@ -139,11 +150,11 @@ func (i *Intake) AcceptBatch(ctx context.Context, tenant id.ID, key string, even
 	return i.Take(ctx, Call{Tenant: tenant, Key: key, Events: events, Batch: true})
 }
 
-// AcceptTest takes one event for one endpoint alone, whatever that subscribes to. A disabled endpoint gets it when it is
+// AcceptTest takes one event for one endpoint alone, whatever that subscribes to and whatever a schema says. A disabled endpoint gets it when it is
 // enabled; a dead one is a Conflict. A test has no uid: two tests are two.
 func (i *Intake) AcceptTest(ctx context.Context, endpoint, tenant id.ID, ev Event) (Receipt, error) {
 	ev.UID, ev.EndpointIDs = "", nil
-	r, err := i.check(tenant, "", []Event{ev}, plainPointer)
+	r, err := i.check(tenant, "", []Event{ev}, plainPointer, nil)
 	if err != nil {
 		return Receipt{}, err
 	}

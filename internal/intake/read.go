@@ -33,6 +33,7 @@ type Stored struct {
 type Skip struct {
 	Endpoint id.ID
 	Reason   subscriptions.SkipReason
+	Detail   string // of subscriptions.SkipFilterError: what its filter stumbled over
 }
 
 // Filter narrows a list; zero values do not.
@@ -174,7 +175,7 @@ func scanStored(tenant id.ID) pgx.RowToFunc[Stored] {
 			}
 		}
 		for _, r := range rows {
-			e.Skipped = append(e.Skipped, Skip{Endpoint: id.ID{Shard: tenant.Shard, N: r.Endpoint}, Reason: r.Reason})
+			e.Skipped = append(e.Skipped, Skip{Endpoint: id.ID{Shard: tenant.Shard, N: r.Endpoint}, Reason: r.Reason, Detail: r.Detail})
 		}
 		return e, nil
 	}
