@@ -54,8 +54,11 @@ func (s *Store) PutEventType(ctx context.Context, name string, want EventTypeSet
 	return t, made, nil
 }
 
-// with is the entry as it shall be.
+// with is the entry as it shall be. Its time of change is a later one in any case: others know a change by it.
 func (t EventType) with(want EventTypeSettings, now time.Time) EventType {
+	if !now.After(t.UpdatedAt) {
+		now = t.UpdatedAt.Add(time.Microsecond)
+	}
 	t.Description, t.Schema, t.Example, t.UpdatedAt = want.Description, want.Schema, want.Example, now
 	switch {
 	case !want.Archived:
