@@ -17,6 +17,7 @@ import (
 type aftermath struct {
 	order  []int64 // endpoints, as they first appear
 	health map[int64]*subscriptions.Health
+	well   map[int64]bool           // endpoints that took something, which resolves their alerts
 	before map[int64]*alert.Finding // raised before the endpoint's last success in the batch
 	after  map[int64]*alert.Finding // raised since
 	paces  []subscriptions.PaceChange
@@ -65,7 +66,7 @@ func (d *Dispatcher) queueAftermath(
 	b *pgx.Batch, shard int16, results []result, trouble map[id.ID]bool, now time.Time, closed func(audit.Entry),
 ) {
 	a := aftermath{
-		health: map[int64]*subscriptions.Health{}, before: map[int64]*alert.Finding{}, after: map[int64]*alert.Finding{},
+		health: map[int64]*subscriptions.Health{}, well: map[int64]bool{}, before: map[int64]*alert.Finding{}, after: map[int64]*alert.Finding{},
 	}
 	for _, r := range results {
 		if r.decision.State == StateSucceeded && r.decision.Endpoint == EndpointStays && r.claimed.turn.IsZero() && !r.claimed.past && !trouble[r.claimed.endpoint()] {
@@ -81,9 +82,10 @@ func (d *Dispatcher) queueAftermath(
 	var recovered []int64
 	var before, after []alert.Finding
 	for _, endpoint := range a.order {
-		h := a.health[endpoint]
-		healths = append(healths, *h)
-		if h.Recovered {
+		if h := a.health[endpoint]; h.Recovered || h.Failures > 0 || h.Status != "" {
+			healths = append(healths, *h)
+		}
+		if a.well[endpoint] {
 			recovered = append(recovered, endpoint)
 		}
 		if f := a.before[endpoint]; f != nil {
@@ -119,18 +121,12 @@ func (a *aftermath) add(r result, afterFailures int) {
 		a.health[endpoint] = h
 		a.order = append(a.order, endpoint)
 	}
-	switch r.outcome {
-	case Unknown:
-	case Succeeded:
-		h.Recovered, h.Failures, h.LastError = true, 0, ""
+	if r.outcome == Succeeded {
+		a.well[endpoint] = true
 		a.settle(endpoint)
-	case Unauthorized, Gone, Retryable, Redirected, Rejected, Timeout, DNSError, ConnectError, TLSError, ProtocolError,
-		Blocked:
-		if h.Failures == 0 {
-			h.FirstFailureAt = r.endedAt
-		}
-		h.Failures++
-		h.LastError = text(explain(r.outcome, r.answer))
+	}
+	if r.claimed.Origin != replayed {
+		count(h, r)
 	}
 	switch r.decision.Endpoint {
 	case EndpointDead:
@@ -146,6 +142,23 @@ func (a *aftermath) add(r result, afterFailures int) {
 	case EndpointStays:
 	}
 	a.raise(r, afterFailures)
+}
+
+// count adds a result to its endpoint's health. A replay's is left out: what is long past and sent again, any number at
+// once, is no measure of how the endpoint does.
+func count(h *subscriptions.Health, r result) {
+	switch r.outcome {
+	case Unknown:
+	case Succeeded:
+		h.Recovered, h.Failures, h.LastError = true, 0, ""
+	case Unauthorized, Gone, Retryable, Redirected, Rejected, Timeout, DNSError, ConnectError, TLSError, ProtocolError,
+		Blocked:
+		if h.Failures == 0 {
+			h.FirstFailureAt = r.endedAt
+		}
+		h.Failures++
+		h.LastError = text(explain(r.outcome, r.answer))
+	}
 }
 
 // slow takes in what a result changes about its endpoint's pace. Of several, a probe's word on the breaker counts.

@@ -26,7 +26,8 @@ type claimed struct {
 	Failures    int
 	Rescues     int
 	DueAt       time.Time
-	Group       int64   // 0: none
+	Group       int64 // 0: none
+	Origin      origin
 	EventType   *string // nil: the event is gone, which makes the delivery unsendable
 	ContentType *string
 	Size        *int
@@ -45,19 +46,7 @@ func (c claimed) event() id.ID    { return id.ID{Shard: c.Shard, N: c.EventID} }
 func (c claimed) endpoint() id.ID { return id.ID{Shard: c.Shard, N: c.EndpointID} }
 
 // lane is where the delivery waited, and will wait again if it has failed no more than before.
-func (c claimed) lane() lane { return laneOf(c.Group, c.Failures, c.Rescues) }
-
-func laneOf(group int64, failures, rescues int) lane {
-	switch {
-	case rescues >= suspectAfter:
-		return laneSuspect
-	case group != 0:
-		return laneOrdered
-	case failures > 0:
-		return laneRetry
-	}
-	return laneFirst
-}
+func (c claimed) lane() lane { return laneOf(c.Group, c.Failures, c.Rescues, c.Origin) }
 
 // wish is how many due deliveries of one endpoint's lane a claim may take.
 type wish struct {
@@ -105,10 +94,10 @@ const leaseTail = `leased AS (
     UPDATE deliveries d SET state = 'in_flight', attempts = d.attempts + 1, lease_owner = @owner, leased_until = @until
       FROM due WHERE d.shard = due.shard AND d.id = due.id
     RETURNING d.shard, d.id, d.tenant_id, d.event_id, d.endpoint_id, d.attempts, d.failures, d.rescues, d.next_retry_at,
-        d.group_id
+        d.group_id, d.origin
 )
 SELECT l.shard, l.id, l.tenant_id, l.event_id, l.endpoint_id, l.attempts, l.failures, l.rescues, l.next_retry_at,
-       coalesce(l.group_id, 0), e.type, e.content_type, e.size, e.payload
+       coalesce(l.group_id, 0), coalesce(l.origin, 0::smallint), e.type, e.content_type, e.size, e.payload
   FROM leased l LEFT JOIN LATERAL (
        SELECT ` + eventColumns + `
          FROM events e WHERE e.shard = l.shard AND e.id = l.event_id AND NOT @bare LIMIT 1) e ON true`
@@ -167,7 +156,7 @@ func collectClaimed(out *[]claimed) func(pgx.Rows) error {
 		for rows.Next() {
 			var c claimed
 			err := rows.Scan(&c.Shard, &c.ID, &c.TenantID, &c.EventID, &c.EndpointID, &c.Attempts, &c.Failures, &c.Rescues, &c.DueAt,
-				&c.Group, &c.EventType, &c.ContentType, &c.Size, &c.Payload)
+				&c.Group, &c.Origin, &c.EventType, &c.ContentType, &c.Size, &c.Payload)
 			if err != nil {
 				return err //nolint:wrapcheck // wrapped by whoever claims, once for all buckets
 			}

@@ -231,18 +231,22 @@ func (d *Dispatcher) sign(r *result, payload []byte) ([]signer.Header, error) {
 	r.signature = signer.Signature(r.target.Scheme, r.target.SignatureHeader, signed)
 	return requestHeaders(headerFacts{
 		contentType: *c.ContentType, userAgent: d.cfg.UserAgent, deliveryID: message.DeliveryID, eventType: *c.EventType,
-		attempt: c.Attempts, signed: signed, static: r.target.Headers,
+		attempt: c.Attempts, replay: c.Origin == replayed, signed: signed, static: r.target.Headers,
 	}), nil
 }
 
 // facts gathers what Decide needs.
 func (d *Dispatcher) facts(r result) Facts {
-	return Facts{
+	f := Facts{
 		Outcome: r.outcome, Status: r.answer.status, Header: r.answer.header,
 		Failures: r.claimed.Failures, Rescues: r.claimed.Rescues, Schedule: d.schedule(r.target), Now: r.endedAt,
 		Jitter:       rand.Float64() * d.cfg.RetryJitter,
 		FailingSince: r.target.FailingSince, DisableAfter: d.cfg.DisableAfter,
 	}
+	if r.claimed.Origin == replayed {
+		f.DisableAfter = 0 // what is sent again does not switch an endpoint off
+	}
+	return f
 }
 
 func (d *Dispatcher) schedule(t *subscriptions.Target) []time.Duration {

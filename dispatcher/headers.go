@@ -13,6 +13,7 @@ type headerFacts struct {
 	deliveryID  string
 	eventType   string
 	attempt     int
+	replay      bool
 	signed      []signer.Header // what the signature scheme adds
 	static      []signer.Header // the endpoint's own
 }
@@ -34,5 +35,8 @@ func requestHeaders(h headerFacts) []signer.Header {
 		signer.Header{Name: signer.HeaderEventType, Value: h.eventType},
 		signer.Header{Name: signer.HeaderAttempt, Value: strconv.Itoa(h.attempt)},
 	)
+	if h.replay {
+		out = append(out, signer.Header{Name: signer.HeaderReplay, Value: "true"})
+	}
 	return append(out, h.static...)
 }

@@ -84,7 +84,7 @@ WITH RECURSIVE heads AS (
 ), ` + leaseTail + `
 UNION ALL
 SELECT @shard::smallint, 0, 0, 0, 0, 0, 0, 0, @now,
-       CASE WHEN (SELECT count(*) FROM free) < @slots THEN w.group_id ELSE (SELECT max(free.group_id) FROM free) END,
+       CASE WHEN (SELECT count(*) FROM free) < @slots THEN w.group_id ELSE (SELECT max(free.group_id) FROM free) END, 0::smallint,
        CASE WHEN (SELECT count(*) FROM free) < @slots AND w.n < @walk THEN 'whole' END, NULL, NULL, NULL
   FROM walk w`
 

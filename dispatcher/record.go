@@ -64,11 +64,12 @@ WITH r AS MATERIALIZED (
 ), history AS (
     INSERT INTO attempts (shard, id, delivery_id, endpoint_id, webhook_timestamp, endpoint_version, attempt, status,
         outcome, dns_us, connect_us, tls_us, first_byte_us, total_us, address, user_agent, signature, error,
-        error_detail, response_headers, response_body, response_truncated)
+        error_detail, response_headers, response_body, response_truncated, replay)
     SELECT r.shard, r.attempt_id, r.id, r.endpoint_id, r.signed_at, r.version, r.claim, nullif(r.status, 0),
            r.outcome::outcome, nullif(r.dns, 0), nullif(r.connect, 0), nullif(r.tls, 0), nullif(r.first_byte, 0),
            nullif(r.total, 0), nullif(r.address, ''), CASE WHEN r.made THEN @agent::smallint END, nullif(r.signature, ''),
-           nullif(r.error, ''), nullif(r.detail, ''), r.headers, r.body, r.truncated
+           nullif(r.error, ''), nullif(r.detail, ''), r.headers, r.body, r.truncated,
+           CASE WHEN r.attempt_id = ANY (@replays::bigint[]) THEN true END
       FROM r
      WHERE r.kept AND (r.made OR (r.shard, r.id) IN (SELECT g.shard, g.id FROM gone g)
         OR (r.shard, r.id) IN (SELECT w.shard, w.id FROM waiting w))` + "%s" + `

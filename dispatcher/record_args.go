@@ -27,6 +27,7 @@ type columns struct {
 	errors, details                     []string
 	headers, bodies                     [][]byte
 	truncated                           []bool
+	replays                             []int64 // those of attemptIDs that are replays: hardly ever any
 }
 
 // recordArgs lays results out as the arrays of recordSQL.
@@ -50,7 +51,7 @@ func recordArgs(results []result, agent int16, now time.Time) pgx.StrictNamedArg
 		"attempt_ids": c.attemptIDs, "endpoints": c.endpoints, "signed": c.signed, "versions": c.versions, "dns": c.dns,
 		"connect": c.connect, "tls": c.tls, "first": c.firstByte, "total": c.total, "addresses": c.addresses,
 		"signatures": c.signatures, "errors": c.errors, "details": c.details, "headers": c.headers, "bodies": c.bodies,
-		"truncated": c.truncated,
+		"truncated": c.truncated, "replays": c.replays,
 	}
 }
 
@@ -67,7 +68,7 @@ func (c *columns) addState(r *result) {
 	c.attempts = append(c.attempts, int32(attempts))            //nolint:gosec // came from an integer
 	c.failures = append(c.failures, int32(r.decision.Failures)) //nolint:gosec // bounded by the schedule
 	c.rescues = append(c.rescues, int32(r.decision.Rescues))    //nolint:gosec // bounded by maxRescues
-	c.lanes = append(c.lanes, int16(laneOf(r.claimed.Group, r.decision.Failures, r.decision.Rescues)))
+	c.lanes = append(c.lanes, int16(laneOf(r.claimed.Group, r.decision.Failures, r.decision.Rescues, r.claimed.Origin)))
 	final := ""
 	if r.decision.State.Finished() {
 		final = r.decision.State.String()
@@ -88,6 +89,9 @@ func (c *columns) addAttempt(r *result) {
 	c.kept = append(c.kept, !r.noAttempt)
 	c.made = append(c.made, r.made)
 	c.attemptIDs = append(c.attemptIDs, r.attemptID)
+	if r.claimed.Origin == replayed {
+		c.replays = append(c.replays, r.attemptID)
+	}
 	c.endpoints = append(c.endpoints, r.claimed.EndpointID)
 	c.signed = append(c.signed, r.signedAt)
 	c.versions = append(c.versions, int32(r.target.Version)) //nolint:gosec // came from an integer

@@ -59,8 +59,8 @@ func (d *Dispatcher) recorded(results, won []result) {
 		}
 		switch {
 		case !r.decision.State.Finished():
-			d.roads.note(endpoint, laneOf(r.claimed.Group, r.decision.Failures, r.decision.Rescues), r.decision.NextAt)
-		case r.decision.State == StateSucceeded:
+			d.roads.note(endpoint, laneOf(r.claimed.Group, r.decision.Failures, r.decision.Rescues, r.claimed.Origin), r.decision.NextAt)
+		case r.decision.State == StateSucceeded && r.claimed.Origin != replayed: // a replay comes when somebody wants it
 			d.deps.Metrics.Delivered(d.deps.Now().Sub(id.TimeOf(r.claimed.EventID)))
 		}
 		if r.claimed.Group != 0 && r.decision.State.Finished() {

@@ -27,7 +27,7 @@ const (
 // only what is not finished. A million rows take a tenth of a second, so one look in rescueRest of that is little.
 const lostSQL = `
 SELECT d.shard, d.id, d.tenant_id, d.event_id, d.endpoint_id, d.attempts, d.failures, d.rescues, coalesce(d.group_id, 0),
-       d.lease_owner, d.leased_until, coalesce(e.version, 1), coalesce(e.url, '')
+       coalesce(d.origin, 0::smallint), d.lease_owner, d.leased_until, coalesce(e.version, 1), coalesce(e.url, '')
   FROM (SELECT * FROM deliveries d
          WHERE d.ctid >= @from::text::tid AND d.ctid < @to::text::tid AND d.state = 'in_flight' AND d.leased_until < @now
          LIMIT @limit) d
@@ -65,7 +65,7 @@ func (d *Dispatcher) rescueIn(ctx context.Context, block int64) (int, error) {
 			c := &r.claimed
 			var until time.Time
 			err := row.Scan(&c.Shard, &c.ID, &c.TenantID, &c.EventID, &c.EndpointID, &c.Attempts, &c.Failures, &c.Rescues,
-				&c.Group, &r.owner, &until, &r.target.Version, &r.target.URL)
+				&c.Group, &c.Origin, &r.owner, &until, &r.target.Version, &r.target.URL)
 			r.signedAt = until.Add(-d.cfg.Lease).Unix() // about when it was claimed
 			return r, err                               //nolint:wrapcheck // wrapped below
 		})

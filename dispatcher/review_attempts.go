@@ -52,6 +52,7 @@ type attemptRow struct {
 	Error, ErrorDetail                            *string
 	ResponseHeaders, ResponseBody                 []byte
 	ResponseTruncated                             bool
+	Replay                                        bool
 
 	URL             *string
 	HeaderNames     []string
@@ -67,7 +68,7 @@ SELECT a.id, a.webhook_timestamp, a.attempt, a.status, a.outcome::text, a.dns_us
     a.first_byte_us, a.total_us, a.address,
     (SELECT u.name FROM user_agents u WHERE u.id = a.user_agent) AS user_agent, a.signature, a.error, a.error_detail,
     a.response_headers, a.response_body,
-    a.response_truncated, v.url, v.header_names, v.scheme, v.signature_header
+    a.response_truncated, coalesce(a.replay, false) AS replay, v.url, v.header_names, v.scheme, v.signature_header
 FROM attempts a LEFT JOIN LATERAL (
     SELECT * FROM endpoint_versions v
     WHERE v.shard = @shard AND v.endpoint_id = a.endpoint_id AND v.version <= a.endpoint_version

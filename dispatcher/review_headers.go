@@ -17,7 +17,7 @@ const redactedValue = "[redacted]"
 func (r attemptRow) requestHeaders(dlv id.ID, event eventFacts) []signer.Header {
 	facts := headerFacts{
 		contentType: value(event.ContentType), userAgent: value(r.UserAgent), deliveryID: id.Delivery.Format(dlv),
-		eventType: value(event.Type), attempt: r.Attempt,
+		eventType: value(event.Type), attempt: r.Attempt, replay: r.Replay,
 		signed: r.signedHeaders(dlv, event),
 	}
 	for _, name := range r.HeaderNames {

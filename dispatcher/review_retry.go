@@ -15,12 +15,15 @@ import (
 
 // retrySQL makes a delivery due at once with its schedule afresh, if nobody has it in flight, its endpoint takes
 // deliveries or will again, and its payload is still kept: a waiting one where it is, a finished one by moving it back
-// (its attempts keep counting). It goes where first attempts go, ahead of retries, or to its place in its group. One statement decides, so two retries, a claim or a cancellation at the same moment
+// (its attempts keep counting). It goes where first attempts go, ahead of retries, or to its place in its group. A replay that
+// waits stays one. One statement decides, so two retries, a claim or a cancellation at the same moment
 // cannot both have it. Indexes deliveries_pkey, deliveries_finished_pkey, endpoints_pkey, events_pkey.
 const retrySQL = `
 WITH waiting AS (
     UPDATE deliveries d SET state = 'pending', next_retry_at = @now, failures = 0, rescues = 0,
-        lane = CASE WHEN d.group_id IS NULL THEN @first::smallint ELSE @ordered::smallint END
+        lane = CASE WHEN d.group_id IS NOT NULL THEN @ordered::smallint WHEN d.origin = @replayed THEN @retry::smallint
+            ELSE @first::smallint END,
+        origin = CASE WHEN d.origin = @replayed THEN d.origin END
     WHERE d.shard = @shard AND d.id = @id AND d.state IN ('scheduled', 'pending')
         AND EXISTS (SELECT FROM endpoints e WHERE e.shard = @shard AND e.id = d.endpoint_id AND e.status <> 'dead'
             AND e.deleted_at IS NULL)
@@ -54,6 +57,7 @@ func (k *Desk) Retry(ctx context.Context, dlv id.ID) (Delivery, error) {
 	for range actTries {
 		done, err := k.act(ctx, retrySQL, pgx.StrictNamedArgs{
 			"shard": dlv.Shard, "id": dlv.N, "now": k.deps.Now(), "first": laneFirst, "ordered": laneOrdered,
+			"retry": laneRetry, "replayed": replayed,
 		}, audit.Entry{Action: audit.DeliveryRetried, Object: audit.Thing{Kind: id.Delivery, ID: dlv}})
 		if err != nil {
 			return Delivery{}, fmt.Errorf("retry a delivery: %w", err)

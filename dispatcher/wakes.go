@@ -57,7 +57,7 @@ func (d *Dispatcher) Wake(shard int16) { d.woken.add(shard) }
 func (d *Dispatcher) Accepted(news []NewDelivery) {
 	for i := range news {
 		n := &news[i]
-		d.roads.note(id.ID{Shard: n.Shard, N: n.Endpoint}, laneOf(n.Group, 0, 0), n.DueAt)
+		d.roads.note(id.ID{Shard: n.Shard, N: n.Endpoint}, laneOf(n.Group, 0, 0, ordinary), n.DueAt)
 	}
 	d.nudge()
 }

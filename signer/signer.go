@@ -16,6 +16,7 @@ const (
 	HeaderDeliveryID = "postrider-delivery-id" // the delivery's id, the same in all its attempts
 	HeaderEventType  = "postrider-event-type"  // the event's type
 	HeaderAttempt    = "postrider-attempt"     // which attempt of the delivery this is: 1, 2, …
+	HeaderReplay     = "postrider-replay"      // "true" where somebody had what is past sent again; else not there
 
 	HeaderGitHubSignature = "X-Hub-Signature-256" // scheme github
 	HeaderGitHubDelivery  = "X-GitHub-Delivery"   // scheme github: the delivery's id
