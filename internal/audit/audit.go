@@ -37,6 +37,9 @@ const (
 	EventCancelled    Action = "event.cancelled"
 	RequestShown      Action = "delivery.request_shown" // with a signature, and what is secret in the endpoint's headers
 
+	JobCreated   Action = "job.created" // it acts on many deliveries, which have no entries of their own
+	JobCancelled Action = "job.cancelled"
+
 	AlertAcknowledged Action = "alert.acknowledged"
 	AlertResolved     Action = "alert.resolved"
 
@@ -58,7 +61,7 @@ func Actions() []Action {
 	return []Action{
 		TenantCreated, TenantUpdated, TenantDeleted,
 		EndpointCreated, EndpointUpdated, EndpointStatusChanged, EndpointDeleted, SecretRevealed, SecretRotated, EndpointTested,
-		DeliveryRetried, DeliveryCancelled, EventCancelled, RequestShown, AlertAcknowledged, AlertResolved,
+		DeliveryRetried, DeliveryCancelled, EventCancelled, RequestShown, JobCreated, JobCancelled, AlertAcknowledged, AlertResolved,
 		EventTypeCreated, EventTypeUpdated, EventTypeDeleted, KeyCreated, KeyRevoked,
 		SessionStarted, SessionEnded, PortalLinkCreated, PortalEntered,
 	}

@@ -45,7 +45,7 @@ func (d *draft) route(endpoints []subscriptions.Candidate, filters *filter.Cache
 				d.err = err
 				return
 			}
-			e.targets = []target{only}
+			e.targets, e.skipped = []target{only}, addressed(nil)
 		} else {
 			named, unknown := resolve(endpoints, d.tenant.Shard, d.items[n].EndpointIDs)
 			for _, place := range unknown {
@@ -53,7 +53,9 @@ func (d *draft) route(endpoints []subscriptions.Candidate, filters *filter.Cache
 			}
 			var skipped []skipRow
 			e.targets, skipped = match(endpoints, named, d.items[n].Type, d.asker(n, filters))
-			e.skipped = spell(skipped)
+			if e.skipped = spell(skipped); named != nil {
+				e.skipped = addressed(e.skipped)
+			}
 		}
 		e.fanOut = len(e.targets)
 	}
@@ -71,6 +73,16 @@ func testable(candidates []subscriptions.Candidate, endpoint, tenant id.ID) (tar
 		return target{}, fault.New(fault.Conflict, "the endpoint is dead: its receiver answered 410 Gone. Enable it first")
 	}
 	return target{endpoint.N, candidates[n].Ordered}, nil
+}
+
+// addressed is what is stored as the skipped endpoints of an event that was meant for some alone, if it skipped none: an empty
+// list, where others have NULL. So a replay knows that an endpoint which is made later has missed nothing by it.
+func addressed(skipped *string) *string {
+	if skipped != nil {
+		return skipped
+	}
+	none := "[]"
+	return &none
 }
 
 // resolve finds the endpoints that refs (ids or uids) name, and the places of those that name none. No refs: nil.
