@@ -15,6 +15,7 @@ import (
 	"github.com/postrider/postrider/internal/egress"
 	"github.com/postrider/postrider/internal/id"
 	"github.com/postrider/postrider/internal/intake"
+	"github.com/postrider/postrider/internal/jobs"
 	"github.com/postrider/postrider/internal/metrics"
 	"github.com/postrider/postrider/internal/stats"
 	"github.com/postrider/postrider/internal/upkeep"
@@ -57,6 +58,7 @@ type wiring struct {
 	desk     *dispatcher.Desk
 	alerts   *alert.Desk
 	intake   *intake.Intake
+	jobs     *jobs.Jobs
 	keys     *auth.Keys
 	sessions *auth.Sessions
 	stats    *stats.Reader

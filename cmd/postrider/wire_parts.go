@@ -136,12 +136,12 @@ func (w *wiring) addScheduler() error {
 	}
 	u := upkeep.New(upkeep.Deps{
 		DB: w.db.pool, Now: w.db.clock.Now, Log: w.log, Metrics: w.metrics, Store: w.store, Desk: w.desk, Alerts: w.alerts,
-		Notices: notices, Keys: w.intake.DropExpiredKeys, UIDs: w.intake.DropOrphanUIDs,
+		Notices: notices, Jobs: w.jobs.DropOld, Keys: w.intake.DropExpiredKeys, UIDs: w.intake.DropOrphanUIDs,
 		Audit: audit.NewLog(w.db.pool), KeepAudit: w.cfg.Retention.AuditLog, Sessions: w.sessions.DropEnded,
 		Stats: w.stats, KeepStats: w.cfg.Retention.Attempts,
 		KeepKeys: w.cfg.Retention.IdempotencyKeys, KeepEvents: w.cfg.Retention.Events,
 	})
-	w.add(part{name: "the scheduler", stop: 2 * settle, run: u.Run})
+	w.add(part{name: "the scheduler", stop: 2 * settle, run: u.Run}, part{name: "the jobs", stop: 2 * settle, run: w.jobs.Run})
 	return nil
 }
 
@@ -183,7 +183,7 @@ func (w *wiring) addNotifier() {
 func (w *wiring) addAPI(ctx context.Context, open func(context.Context) (net.Listener, error)) error {
 	door := w.door()
 	deps := api.Deps{
-		Subscriptions: w.store, Intake: w.intake, Deliveries: w.desk, Alerts: w.alerts, Keys: w.keys, Wake: w.wake,
+		Subscriptions: w.store, Intake: w.intake, Deliveries: w.desk, Alerts: w.alerts, Jobs: w.jobs, Keys: w.keys, Wake: w.wake,
 		Sessions: w.sessions, Pages: w.pages(door),
 		Audit: audit.NewLog(w.db.pool), Door: door, TrustedProxies: w.cfg.HTTP.TrustedProxies,
 		Ping: w.db.pool.Ping, Logger: w.log, MaxPayload: w.cfg.Events.MaxPayload, Version: buildVersion(),

@@ -15,6 +15,7 @@ import (
 	"github.com/postrider/postrider/internal/egress"
 	"github.com/postrider/postrider/internal/id"
 	"github.com/postrider/postrider/internal/intake"
+	"github.com/postrider/postrider/internal/jobs"
 	"github.com/postrider/postrider/internal/metrics"
 	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/internal/seal"
@@ -60,6 +61,9 @@ func (w *wiring) share(ctx context.Context) error {
 		DB: db, IDs: w.db.ids, Now: now, MaxPayload: w.cfg.Events.MaxPayload, Accepted: w.metrics.Accepted,
 		Wake:  func(made []dispatcher.NewDelivery) { w.accepted(made) },
 		Types: w.store.Catalogue(), Searches: searches,
+	})
+	w.jobs = jobs.New(jobs.Deps{
+		DB: db, IDs: w.db.ids, Now: now, Desk: w.desk, Intake: w.intake, Wake: wake, Log: w.log,
 	})
 	return nil
 }

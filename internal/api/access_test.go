@@ -77,7 +77,7 @@ func again(c call) int {
 	switch {
 	case c.method == http.MethodDelete:
 		return http.StatusNotFound
-	case strings.HasSuffix(c.path, "{dlv}/cancel"): // an event's cancels what is left, which may be nothing
+	case strings.HasSuffix(c.path, "{dlv}/cancel"), strings.HasSuffix(c.path, "{job}/cancel"): // an event's cancels what is left, which may be nothing
 		return http.StatusConflict
 	}
 	return c.status

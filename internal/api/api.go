@@ -21,6 +21,7 @@ import (
 	"github.com/postrider/postrider/internal/audit"
 	"github.com/postrider/postrider/internal/auth"
 	"github.com/postrider/postrider/internal/intake"
+	"github.com/postrider/postrider/internal/jobs"
 	"github.com/postrider/postrider/internal/stats"
 	"github.com/postrider/postrider/subscriptions"
 )
@@ -31,6 +32,7 @@ type Deps struct {
 	Intake        *intake.Intake
 	Deliveries    *dispatcher.Desk
 	Alerts        *alert.Desk
+	Jobs          *jobs.Jobs
 	Keys          *auth.Keys
 	Sessions      *auth.Sessions
 	Audit         *audit.Log

@@ -26,6 +26,7 @@ import (
 	"github.com/postrider/postrider/internal/egress"
 	"github.com/postrider/postrider/internal/id"
 	"github.com/postrider/postrider/internal/intake"
+	"github.com/postrider/postrider/internal/jobs"
 	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/internal/pgtest"
 	"github.com/postrider/postrider/internal/seal"
@@ -49,6 +50,7 @@ type world struct {
 	subs     *subscriptions.Store
 	keys     *auth.Keys
 	sessions *auth.Sessions
+	jobs     *jobs.Jobs
 	log      *logBook
 	http     *httptest.Server
 	acme     string // the id of the tenant acme, where a test has set it
@@ -79,14 +81,13 @@ func newWorld(t *testing.T, more ...func(*api.Deps)) *world {
 	wake := func(int16) {}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "postrider_in_flight", Help: "For the test."}))
+	accepts := intake.New(intake.Deps{DB: w.db, IDs: w.ids, Now: w.clock.Now, MaxPayload: maxPayload, Types: w.subs.Catalogue()})
+	desk := dispatcher.NewDesk(dispatcher.DeskDeps{DB: w.db, IDs: w.ids, Now: w.clock.Now, Wake: wake})
+	w.jobs = jobs.New(jobs.Deps{DB: w.db, IDs: w.ids, Now: w.clock.Now, Desk: desk, Intake: accepts, Wake: wake, Log: zerolog.New(w.log)})
 	deps := api.Deps{
-		Subscriptions: w.subs,
-		Intake: intake.New(intake.Deps{
-			DB: w.db, IDs: w.ids, Now: w.clock.Now, MaxPayload: maxPayload, Types: w.subs.Catalogue(),
-		}),
-		Deliveries: dispatcher.NewDesk(dispatcher.DeskDeps{DB: w.db, IDs: w.ids, Now: w.clock.Now, Wake: wake}),
-		Alerts:     alert.NewDesk(w.db, w.ids.Next, w.clock.Now),
-		Sessions:   w.sessions, PublicURL: "https://hooks.example.com",
+		Subscriptions: w.subs, Intake: accepts, Deliveries: desk, Jobs: w.jobs,
+		Alerts:   alert.NewDesk(w.db, w.ids.Next, w.clock.Now),
+		Sessions: w.sessions, PublicURL: "https://hooks.example.com",
 		Stats: stats.NewReader(w.db, w.clock.Now),
 		Keys:  w.keys, Audit: audit.NewLog(w.db), Door: auth.NewDoor(w.keys, auth.DoorOptions{Burst: 1 << 30}), Ping: w.db.Ping, Metrics: registry, Logger: zerolog.New(w.log),
 		AddressClass: egress.Class, MaxPayload: maxPayload, Version: "test",

@@ -31,6 +31,7 @@ func newIntruder(t *testing.T) *intruder {
 	event := s.must(http.StatusOK, request{method: "GET", path: "/v1/tenants/" + other + "/events/" + evt})
 	in.own = map[string]string{
 		"tenant": other, "ep": ep, "evt": evt, "dlv": event.list("deliveries")[0].text("id"), "alr": s.alert(other, ep),
+		"job": s.must(http.StatusAccepted, request{method: "POST", path: "/v1/deliveries/retry", body: `{"tenant":"second"}`}).text("id"),
 	}
 	return in
 }
@@ -123,9 +124,10 @@ func TestAnothersIDsInQueries(t *testing.T) {
 	in := newIntruder(t)
 	in.event("first", "order.paid") // more than one thing of each kind, so that lists have pages
 	in.alert(in.ids["tenant"], in.endpoint("first", ""))
+	in.must(http.StatusAccepted, request{method: "POST", path: "/v1/deliveries/retry", body: `{"tenant":"first"}`})
 	before := in.fingerprint()
 	theirs := "first"
-	for _, list := range []string{"/v1/deliveries", "/v1/alerts", "/v1/audit-log"} {
+	for _, list := range []string{"/v1/deliveries", "/v1/jobs", "/v1/alerts", "/v1/audit-log"} {
 		for _, ref := range in.spellings("tenant") {
 			in.refused(http.StatusNotFound, request{method: "GET", path: list + "?tenant=" + ref, key: in.key})
 		}

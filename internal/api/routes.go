@@ -20,6 +20,7 @@ const (
 	anEvent   = aTenant + "/events/{evt}"
 	aDelivery = "/v1/deliveries/{dlv}"
 	anAlert   = "/v1/alerts/{alr}"
+	aJob      = "/v1/jobs/{job}"
 	aKey      = "/v1/api-keys/{key}"
 	aType     = "/v1/event-types/{type}"
 )
@@ -58,6 +59,7 @@ func (s *server) groups() []group {
 			{"GET", anEnd + "/stats", 200, reading, "get-endpoint-stats", "Count an endpoint's attempts, and how long they took", handle(s.readStats), nil},
 			{"POST", anEnd + "/filter:test", 200, endpoints, "test-endpoint-filter", "Try a filter on a payload; nothing is sent", handle(s.testFilter), limit(payload + envelopeRoom)},
 			{"POST", anEnd + "/test", 202, endpoints, "test-endpoint", "Send a test event to this endpoint alone", handle(s.testEndpoint), limit(payload + envelopeRoom)},
+			{"POST", anEnd + "/replay", 202, acting, "replay-endpoint", "Send past events to this endpoint again, and what it missed; a job", handle(s.replayEndpoint), s.andCounts(409)},
 		}},
 		{"Events", "What happened, and is told to the tenant's endpoints.", []route{
 			{"POST", aTenant + "/events", 202, events, "enqueue-event", "Enqueue an event as an envelope", handle(s.enqueue), limit(payload + envelopeRoom)},
@@ -67,13 +69,21 @@ func (s *server) groups() []group {
 			{"GET", anEvent, 200, reading, "get-event", "Read an event, its deliveries and who was skipped", handle(s.readEvent), nil},
 			{"GET", anEvent + "/payload", 200, reading, "get-event-payload", "Read an event's payload", handle(s.readPayload), anyContent},
 			{"POST", anEvent + "/cancel", 200, events, "cancel-event", "Cancel what is not delivered of an event", handle(s.cancelEvent), also(409)},
+			{"POST", anEvent + "/replay", 202, acting, "replay-event", "Send an event to its endpoints again; a job", handle(s.replayEvent), s.andCounts()},
 		}},
 		{"Deliveries", "One event on its way to one endpoint, with the attempts that were made. The review of failures is here.", []route{
 			{"GET", "/v1/deliveries", 200, reading, "list-deliveries", "Look for deliveries", handle(s.listDeliveries), also(404)},
 			{"GET", aDelivery, 200, reading, "get-delivery", "Read a delivery", handle(s.readDelivery), nil},
 			{"GET", aDelivery + "/attempts", 200, reading, "list-attempts", "List a delivery's attempts", handle(s.listAttempts), nil},
+			{"POST", "/v1/deliveries/retry", 202, acting, "retry-deliveries", "Try many deliveries again; a job", handle(s.retryDeliveries), s.andCounts(404)},
+			{"POST", "/v1/deliveries/cancel", 202, acting, "cancel-deliveries", "Cancel many deliveries; a job", handle(s.cancelDeliveries), s.andCounts(404)},
 			{"POST", aDelivery + "/retry", 200, acting, "retry-delivery", "Try a delivery again, at once", handle(s.retryDelivery), also(409)},
 			{"POST", aDelivery + "/cancel", 200, acting, "cancel-delivery", "Cancel a delivery", handle(s.cancelDelivery), also(409)},
+		}},
+		{"Jobs", "Work on many deliveries at once. It goes on by itself, at a pace, and survives a restart.", []route{
+			{"GET", "/v1/jobs", 200, reading, "list-jobs", "List jobs", handle(s.listJobs), also(404)},
+			{"GET", aJob, 200, reading, "get-job", "Read a job and how far it is", handle(s.readJob), nil},
+			{"POST", aJob + "/cancel", 200, acting, "cancel-job", "Stop a job; what it has done stays done", handle(s.cancelJob), also(409)},
 		}},
 		{"Alerts", "What is wrong with an endpoint, gathered into one alert until a success resolves it.", []route{
 			{"GET", "/v1/alerts", 200, reading, "list-alerts", "List alerts", handle(s.listAlerts), also(404)},

@@ -62,6 +62,7 @@ var calls = []call{
 	{"GET", "/v1/tenants/{tenant}/endpoints/{ep}/stats", reading, "", false, false, "", "", 200, ""},
 	{"POST", "/v1/tenants/{tenant}/endpoints/{ep}/filter:test", endpoints, `{"filter":"true","payload":1}`, false, false, `{"filter":1,"payload":1}`, "/filter", 200, ""},
 	{"POST", "/v1/tenants/{tenant}/endpoints/{ep}/test", endpoints, `{"payload":[1]}`, true, false, `{"type":1}`, "/type", 202, "endpoint.tested"},
+	{"POST", "/v1/tenants/{tenant}/endpoints/{ep}/replay", acting, `{"since":"2026-01-01T00:00:00Z"}`, false, false, `{"since":"2026-01-01T00:00:00Z","states":[1]}`, "/states/0", 202, "job.created"},
 
 	{"POST", "/v1/tenants/{tenant}/portal-sessions", endpoints, `{"read_only":true}`, true, false, `{"read_only":1}`, "/read_only", 201, "portal.link_created"},
 
@@ -72,12 +73,19 @@ var calls = []call{
 	{"GET", "/v1/tenants/{tenant}/events/{evt}", reading, "", false, false, "", "", 200, ""},
 	{"GET", "/v1/tenants/{tenant}/events/{evt}/payload", reading, "", false, false, "", "", 200, ""},
 	{"POST", "/v1/tenants/{tenant}/events/{evt}/cancel", events, "", false, false, "", "", 200, "event.cancelled"},
+	{"POST", "/v1/tenants/{tenant}/events/{evt}/replay", acting, `{"dry_run":false}`, true, false, `{"dry_run":1}`, "/dry_run", 202, "job.created"},
 
 	{"GET", "/v1/deliveries", reading, "", false, false, "", "", 200, ""},
 	{"GET", "/v1/deliveries/{dlv}", reading, "", false, false, "", "", 200, ""},
 	{"GET", "/v1/deliveries/{dlv}/attempts", reading, "", false, false, "", "", 200, ""},
+	{"POST", "/v1/deliveries/retry", acting, `{"event_type":"order.paid"}`, false, false, `{"event_type":"order.paid","ids":[1]}`, "/ids/0", 202, "job.created"},
+	{"POST", "/v1/deliveries/cancel", acting, `{"event_type":"order.paid"}`, false, false, `{"q":1}`, "/q", 202, "job.created"},
 	{"POST", "/v1/deliveries/{dlv}/retry", acting, "", false, false, "", "", 200, "delivery.retried"},
 	{"POST", "/v1/deliveries/{dlv}/cancel", acting, "", false, false, "", "", 200, "delivery.cancelled"},
+
+	{"GET", "/v1/jobs", reading, "", false, false, "", "", 200, ""},
+	{"GET", "/v1/jobs/{job}", reading, "", false, false, "", "", 200, ""},
+	{"POST", "/v1/jobs/{job}/cancel", acting, "", false, false, "", "", 200, "job.cancelled"},
 
 	{"GET", "/v1/alerts", reading, "", false, false, "", "", 200, ""},
 	{"GET", "/v1/alerts/{alr}", reading, "", false, false, "", "", 200, ""},
@@ -146,6 +154,7 @@ func newStage(t *testing.T) *stage {
 		"type":   "the.type",
 		"tenant": tenant, "ep": ep, "evt": evt, "dlv": event.list("deliveries")[0].text("id"),
 		"alr": s.alert(tenant, ep),
+		"job": s.must(http.StatusAccepted, request{method: "POST", path: "/v1/deliveries/retry", body: `{"tenant":"first"}`}).text("id"),
 		"key": s.must(http.StatusCreated, request{
 			method: "POST", path: "/v1/api-keys", body: `{"name":"to look at","scopes":["admin"]}`,
 		}).text("id"),
@@ -290,7 +299,7 @@ func (s *stage) refusesIDs(c call) {
 			continue
 		}
 		unknown := value[:len(value)-6] + "zzzz" + value[len(value)-2:]
-		wrongKind := "job_" + value[strings.IndexByte(value, '_')+1:]
+		wrongKind := "sch_" + value[strings.IndexByte(value, '_')+1:]
 		for _, ref := range []string{unknown, wrongKind, value + "0", "nix", "%20", "%00", "%FF", strings.Repeat("x", 300), "a%2Fb", "%2E%2E"} {
 			r := s.good(c, s.goodKeys(c)[0])
 			r.path = s.url(c.path, map[string]string{name: ref})

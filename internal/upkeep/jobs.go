@@ -17,7 +17,7 @@ import (
 	"github.com/postrider/postrider/subscriptions"
 )
 
-// Deps is what the jobs work with. Audit, Sessions, Stats, Keys and UIDs may be nil: somebody else sees to that.
+// Deps is what the jobs work with. Audit, Sessions, Stats, Keys, UIDs and Jobs may be nil: somebody else sees to that.
 type Deps struct {
 	DB      *pgxpool.Pool
 	Now     func() time.Time // the database's clock
@@ -40,6 +40,8 @@ type Deps struct {
 	Keys, UIDs func(ctx context.Context, shard int16, olderThan time.Time) (int64, error)
 	KeepKeys   time.Duration // retention.idempotency_keys
 	KeepEvents time.Duration // retention.events
+
+	Jobs func(ctx context.Context, shard int16) (int64, error) // deletes a bucket's old jobs
 }
 
 // New lists every job with its pace.
@@ -70,6 +72,9 @@ func New(d Deps) *Upkeep {
 	if d.UIDs != nil {
 		jobs = append(jobs, &job{name: "uids of events that are gone", every: day, patience: time.Hour, run: d.uids})
 	}
+	if d.Jobs != nil {
+		jobs = append(jobs, &job{name: "old jobs", every: day, patience: time.Hour, run: d.oldJobs})
+	}
 	return &Upkeep{log: d.Log, jobs: jobs}
 }
 
@@ -99,6 +104,8 @@ func (d Deps) notices(ctx context.Context) (int64, error) {
 func (d Deps) oldAlerts(ctx context.Context) (int64, error) {
 	return everyBucket(ctx, d.Alerts.DropOld)
 }
+
+func (d Deps) oldJobs(ctx context.Context) (int64, error) { return everyBucket(ctx, d.Jobs) }
 
 func (d Deps) auditLog(ctx context.Context) (int64, error) {
 	before := d.Now().Add(-d.KeepAudit)
