@@ -310,3 +310,59 @@ func TestOldJobsAreDeleted(t *testing.T) {
 		t.Errorf("got %d, %v", n, err)
 	}
 }
+
+// What a step does and how far the job is are one: when the second cannot be written, the first is undone, and done once later.
+func TestAStepIsDoneAsAWholeOrNotAtAll(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	ten := s.tenant()
+	ep := s.endpoint(ten, subscriptions.NewEndpoint{})
+	s.events(ten, "order.paid", 3)
+	later := s.endpoint(ten, subscriptions.NewEndpoint{})
+	s.finish("failed")
+	for _, r := range []jobs.Request{failed(&ten.ID), window(ten, ep, nil, nil), window(ten, later, nil, nil)} {
+		j := s.create(r)
+		for s.get(j.ID).State == jobs.Queued {
+			if r.Kind == jobs.Replay {
+				break
+			}
+			s.step(s.jobs) // it gathers
+		}
+		s.exec(`ALTER TABLE jobs ADD CONSTRAINT stuck CHECK (done = 0) NOT VALID`)
+		if _, err := s.jobs.RunOnce(t.Context()); err == nil {
+			t.Errorf("%s: it went well", r.Kind)
+		}
+		if n := s.count(`SELECT count(*) FROM deliveries`); n != 0 || s.count(`SELECT count(*) FROM events WHERE cardinality(delivery_ids) > 1`) != 0 {
+			t.Errorf("%s: %d were done all the same", r.Kind, n)
+		}
+		s.exec(`ALTER TABLE jobs DROP CONSTRAINT stuck`)
+		if j = s.work(j.ID); j.State != jobs.Succeeded || j.Done != 3 || s.count(`SELECT count(*) FROM deliveries`) != 3 {
+			t.Errorf("%s: got %+v", r.Kind, j)
+		}
+		s.finish("failed")
+		s.exec(`DELETE FROM jobs`)
+	}
+}
+
+// A step that fails again and again ends the job, which says no more of our own faults than that.
+func TestAJobThatCannotBeDoneFails(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	ten := s.tenant()
+	s.endpoint(ten, subscriptions.NewEndpoint{})
+	s.events(ten, "order.paid", 3)
+	s.finish("failed")
+	j := s.create(failed(&ten.ID))
+	s.step(s.jobs)
+	s.exec(`ALTER TABLE jobs ADD CONSTRAINT stuck CHECK (done = 0) NOT VALID`)
+	tries := 0
+	for ; !s.get(j.ID).State.Finished() && tries < 20; tries++ {
+		if _, err := s.jobs.RunOnce(t.Context()); err == nil {
+			t.Error("it went well")
+		}
+		s.pass(time.Minute)
+	}
+	if j = s.get(j.ID); tries != 8 || j.State != jobs.Failed || j.Error != "an internal fault: the log has more" || s.count(`SELECT count(*) FROM job_chunks`) != 0 {
+		t.Errorf("after %d tries: %+v", tries, j)
+	}
+}

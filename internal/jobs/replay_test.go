@@ -1,6 +1,7 @@
 package jobs_test
 
 import (
+	"sync"
 	"testing"
 	"time"
 
@@ -187,5 +188,33 @@ func TestAReplayToADeadEndpointFails(t *testing.T) {
 	}
 	if j = s.get(j.ID); j.State != jobs.Failed || j.Done != 3 || j.Error == "" {
 		t.Errorf("got %+v", j)
+	}
+}
+
+// Two processes that replay the same to the same endpoint at the same time make one delivery of each event.
+func TestReplaysSideBySide(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	ten := s.tenant()
+	s.events(ten, "order.paid", 3)
+	ep := s.endpoint(ten, subscriptions.NewEndpoint{})
+	for range 4 {
+		s.create(window(ten, ep, nil, nil))
+	}
+	var all sync.WaitGroup
+	for range 4 {
+		by := s.another()
+		all.Go(func() {
+			if _, err := by.RunOnce(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if n := s.count(`SELECT count(*) FROM events WHERE cardinality(delivery_ids) = 1`); n != 3 || s.count(`SELECT count(*) FROM deliveries`) != 3 {
+		t.Errorf("%d events have one delivery", n)
+	}
+	if n := s.count(`SELECT sum(done) FROM jobs`); n != 3 {
+		t.Errorf("%d are said to be done", n)
 	}
 }

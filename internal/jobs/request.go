@@ -128,18 +128,18 @@ func (w *Window) settle(faults *fault.Fields, now time.Time) {
 
 // spec is a request as it is kept and shown.
 type spec struct {
-	State     []string   `json:"state,omitempty"`
-	Tenant    string     `json:"tenant,omitempty"`
-	Endpoint  string     `json:"endpoint,omitempty"`
-	Event     string     `json:"event,omitempty"`
-	EventType string     `json:"event_type,omitempty"`
-	Outcome   []string   `json:"outcome,omitempty"`
-	Since     *time.Time `json:"since,omitempty"`
-	Until     *time.Time `json:"until,omitempty"`
-	Query     string     `json:"q,omitempty"`
-	IDs       int        `json:"ids,omitempty"` // how many were named
-	States    []string   `json:"states,omitempty"`
-	Types     []string   `json:"types,omitempty"`
+	State     []string `json:"state,omitempty"`
+	Tenant    string   `json:"tenant,omitempty"`
+	Endpoint  string   `json:"endpoint,omitempty"`
+	Event     string   `json:"event,omitempty"`
+	EventType string   `json:"event_type,omitempty"`
+	Outcome   []string `json:"outcome,omitempty"`
+	Since     string   `json:"since,omitempty"`
+	Until     string   `json:"until,omitempty"`
+	Query     string   `json:"q,omitempty"`
+	IDs       int      `json:"ids,omitempty"` // how many were named
+	States    []string `json:"states,omitempty"`
+	Types     []string `json:"types,omitempty"`
 }
 
 func (r *Request) spec() spec {
@@ -172,8 +172,10 @@ func readSpec(text []byte) (s spec, err error) {
 }
 
 func (s spec) filter() (f dispatcher.Filter, err error) {
-	f = dispatcher.Filter{EventType: s.EventType, Query: s.Query, Since: taken(s.Since), Until: taken(s.Until)}
 	var faults fault.Fields
+	f = dispatcher.Filter{
+		EventType: s.EventType, Query: s.Query, Since: taken(&faults, s.Since), Until: taken(&faults, s.Until),
+	}
 	f.Tenant = s.parse(&faults, id.Tenant, s.Tenant)
 	f.Endpoint = s.parse(&faults, id.Endpoint, s.Endpoint)
 	f.Event = s.parse(&faults, id.Event, s.Event)
@@ -193,11 +195,11 @@ func (s spec) filter() (f dispatcher.Filter, err error) {
 // replay is what intake is asked for. Nothing that is as new as the job itself is meant.
 func (s spec) replay(tenant id.ID, job int64) (r intake.Replay, err error) {
 	var faults fault.Fields
-	r = intake.Replay{Tenant: tenant, Since: taken(s.Since), Before: job, Types: s.Types}
+	r = intake.Replay{Tenant: tenant, Since: taken(&faults, s.Since), Before: job, Types: s.Types}
 	r.Endpoint = s.parse(&faults, id.Endpoint, s.Endpoint)
 	r.Event = s.parse(&faults, id.Event, s.Event)
-	if s.Until != nil {
-		r.Before = min(job, id.Floor(*s.Until))
+	if s.Until != "" {
+		r.Before = min(job, id.Floor(taken(&faults, s.Until)))
 	}
 	for _, name := range s.States {
 		if name == Missing {
@@ -227,17 +229,21 @@ func spell(kind id.Kind, i *id.ID) string {
 	return kind.Format(*i)
 }
 
-func given(t time.Time) *time.Time {
+// timeForm is how the API shows times. Ids, which bounds in time come down to, have no more than milliseconds either.
+const timeForm = "2006-01-02T15:04:05.000Z"
+
+func given(t time.Time) string {
 	if t.IsZero() {
-		return nil
+		return ""
 	}
-	t = t.UTC()
-	return &t
+	return t.UTC().Format(timeForm)
 }
 
-func taken(t *time.Time) time.Time {
-	if t == nil {
+func taken(faults *fault.Fields, text string) time.Time {
+	if text == "" {
 		return time.Time{}
 	}
-	return *t
+	t, err := time.Parse(timeForm, text)
+	faults.Add("", err)
+	return t
 }

@@ -229,6 +229,9 @@ func (j *Jobs) advance(ctx context.Context, tx pgx.Tx, p progress, w work) error
 	return nil
 }
 
+const dropFailedSQL = dropChunksSQL + `
+    AND EXISTS (SELECT FROM jobs j WHERE j.shard = @shard AND j.id = @id AND j.state = 'failed')`
+
 const stumbleSQL = `
 UPDATE jobs j SET tries = j.tries + 1, next_at = @next,
     state = CASE WHEN @final THEN 'failed' ELSE j.state END, error = CASE WHEN @final THEN @error::text END,
@@ -248,7 +251,7 @@ func (j *Jobs) stumble(ctx context.Context, p progress, why error) error {
 		"next": now.Add(time.Second << min(p.Tries, 5)),
 	})
 	if final {
-		b.Queue(dropChunksSQL, pgx.StrictNamedArgs{"shard": p.Shard, "id": p.ID})
+		b.Queue(dropFailedSQL, pgx.StrictNamedArgs{"shard": p.Shard, "id": p.ID})
 	}
 	err := pg.InTx(ctx, j.deps.DB, func(tx pgx.Tx) error {
 		return tx.SendBatch(ctx, b).Close() //nolint:wrapcheck // wrapped below
