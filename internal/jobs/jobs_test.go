@@ -366,3 +366,22 @@ func TestAJobThatCannotBeDoneFails(t *testing.T) {
 		t.Errorf("after %d tries: %+v", tries, j)
 	}
 }
+
+// The code's kinds and states are the database's.
+func TestKindsAndStatesAreTheDatabases(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	for _, state := range jobs.States() {
+		if n := s.count(`SELECT count(*) FROM unnest(enum_range(NULL::job_state)) AS s WHERE s::text = $1`, string(state)); n != 1 {
+			t.Errorf("the database does not know the state %s", state)
+		}
+	}
+	if n := s.count(`SELECT cardinality(enum_range(NULL::job_state))`); n != len(jobs.States()) {
+		t.Errorf("the database knows %d states", n)
+	}
+	for _, kind := range jobs.Kinds() {
+		if n := s.count(`SELECT count(*) FROM pg_constraint WHERE conname = 'jobs_kind_check' AND pg_get_constraintdef(oid) LIKE '%''' || $1 || '''%'`, string(kind)); n != 1 {
+			t.Errorf("the database does not know the kind %s", kind)
+		}
+	}
+}
