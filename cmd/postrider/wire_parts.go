@@ -196,6 +196,10 @@ func (w *wiring) addAPI(ctx context.Context, open func(context.Context) (net.Lis
 		w.log.Warn().Err(err).Msg("catalogue.failed")
 	}
 	w.addCatalogue()
+	var err error
+	if w.logo, err = readLogo(w.cfg.Portal.LogoFile); err != nil {
+		return err
+	}
 	l, err := open(ctx)
 	if err != nil {
 		return err
