@@ -2,11 +2,13 @@ package api_test
 
 import (
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/postrider/postrider/internal/audit"
 	"github.com/postrider/postrider/internal/auth"
 	"github.com/postrider/postrider/internal/id"
 )
@@ -73,5 +75,44 @@ func TestAPortalLinkStaysASecret(t *testing.T) {
 	w.do(request{method: "DELETE", path: "/v1/api-keys/" + made.text("id")})
 	if _, err := w.sessions.Resume(t.Context(), auth.PortalSession, session); err == nil {
 		t.Error("the key is gone, and the session it led to is not")
+	}
+}
+
+// What people do in browsers is in the log as theirs. A tenant's own admin is not told which of the staff it was.
+func TestWhoInABrowserDidIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	tenant := w.tenant("acme")
+	own := w.apiKey(tenant, "admin")
+	ctx := auth.WithClient(t.Context(), netip.MustParseAddr("10.0.0.7"))
+	_, staff, err := w.sessions.SignInUser(ctx, "https://id.example", "u-1", "Ada", auth.RoleSupport)
+	if err != nil {
+		t.Fatal(err)
+	}
+	link, _, err := w.sessions.CreatePortalLink(audit.With(ctx, auth.ActorOf(ctx, staff.Principal)), mustParse(t, id.Tenant, tenant),
+		auth.PortalLinkOptions{By: staff.Principal})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, in, err := w.sessions.EnterPortal(ctx, link)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]string{"": "user Ada 10.0.0.7", own: "user operator private"} {
+		made := w.auditLog(key, "&action=portal.link_created&actor=user")
+		if len(made) != 1 {
+			t.Fatalf("%d entries", len(made))
+		}
+		by := made[0].object("actor")
+		if got := by.text("kind") + " " + by.text("name") + " " + made[0].text("from"); got != want || by["key_id"] != nil {
+			t.Errorf("it was %s, want %s", got, want)
+		}
+		entered := w.auditLog(key, "&actor=portal&object="+id.Session.Format(in.ID))
+		if len(entered) != 1 || entered[0].text("action") != "portal.entered" || entered[0].text("tenant_id") != tenant {
+			t.Errorf("entered: %v", entered)
+		}
+	}
+	if n := len(w.auditLog(own, "&action=session.started")); n != 0 {
+		t.Errorf("a tenant's admin sees %d sign-ins of the staff", n)
 	}
 }

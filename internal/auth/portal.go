@@ -107,12 +107,13 @@ WITH x AS (
     RETURNING tenant_shard, tenant_id, key_id, read_only
 )
 INSERT INTO sessions (hash, id, method, read_only, tenant_shard, tenant_id, key_id, name, created_at, seen_at, expires_at)
-SELECT @hash, @id, 'portal', x.read_only, x.tenant_shard, x.tenant_id, x.key_id, t.name, @now, @now, @expires
+SELECT @hash, @id, 'portal', x.read_only, x.tenant_shard, x.tenant_id, x.key_id, t.name, @now, @now,
+    least(@expires::timestamptz, k.expires_at)
 FROM x
 LEFT JOIN api_keys k ON k.id = x.key_id
 LEFT JOIN tenants t ON t.shard = x.tenant_shard AND t.id = x.tenant_id
 WHERE` + stands + `
-RETURNING read_only, tenant_shard, tenant_id, name`
+RETURNING read_only, tenant_shard, tenant_id, name, expires_at`
 
 // EnterPortal spends a link and starts a session of its tenant's portal. It fails with Unauthenticated when it opens none.
 func (s *Sessions) EnterPortal(ctx context.Context, linkToken string) (token string, _ Session, err error) {
@@ -128,7 +129,7 @@ func (s *Sessions) EnterPortal(ctx context.Context, linkToken string) (token str
 		var name string
 		err := tx.QueryRow(ctx, enterSQL, pgx.StrictNamedArgs{
 			"link": link, "hash": hash, "id": of.ID.N, "now": of.CreatedAt, "expires": of.ExpiresAt,
-		}).Scan(&of.ReadOnly, &tenant.Shard, &tenant.N, &name)
+		}).Scan(&of.ReadOnly, &tenant.Shard, &tenant.N, &name, &of.ExpiresAt)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return badLink()
 		}

@@ -61,6 +61,29 @@ func TestAPortalIsEnteredOnce(t *testing.T) {
 	}
 }
 
+// A session of a portal does not outlast the key that it hangs on, and says so.
+func TestAPortalSessionEndsWithItsKey(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	s, end := b.sessions(), b.now().Add(20*time.Minute)
+	_, text := b.create(t, auth.NewKey{Name: "shop", Scopes: []auth.Scope{auth.EndpointsWrite}, ExpiresAt: &end})
+	p, err := b.Authenticate(t.Context(), text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, in, err := s.EnterPortal(t.Context(), b.link(t, b.tenant(t), auth.PortalLinkOptions{By: p}))
+	if err != nil || !in.ExpiresAt.Equal(end) {
+		t.Errorf("it ends at %s, %v", in.ExpiresAt, err)
+	}
+	b.pass(20*time.Minute - time.Second)
+	if _, err := s.Resume(t.Context(), auth.PortalSession, token); err != nil {
+		t.Error(err)
+	}
+	b.pass(time.Second)
+	_, err = s.Resume(t.Context(), auth.PortalSession, token)
+	wantCode(t, err, fault.Unauthenticated)
+}
+
 // Of many who come with one link at the same moment, one enters.
 func TestManyEnterWithOneLink(t *testing.T) {
 	t.Parallel()
