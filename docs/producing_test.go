@@ -49,7 +49,7 @@ func serveAPI(t *testing.T) string {
 	if err := keys.EnsureBootstrap(t.Context(), adminKey); err != nil {
 		t.Fatal(err)
 	}
-	in := intake.New(intake.Deps{DB: db, IDs: ids, Now: clock.Now, MaxPayload: 1 << 20})
+	in := intake.New(intake.Deps{DB: db, IDs: ids, Now: clock.Now, MaxPayload: 1 << 20, Types: store.Catalogue()})
 	server := httptest.NewServer(api.New(api.Deps{
 		Subscriptions: store, Intake: in, Keys: keys, Audit: audit.NewLog(db), Ping: db.Ping, Logger: zerolog.Nop(), MaxPayload: 1 << 20,
 		Deliveries: dispatcher.NewDesk(dispatcher.DeskDeps{DB: db, IDs: ids, Now: clock.Now, Wake: func(int16) {}}),
@@ -86,6 +86,7 @@ func TestPrintedCallsAreTaken(t *testing.T) {
 		{"run: raw", []string{"202"}, `"uid":"report-2026-11"`},
 		{"run: batch", []string{"202"}, `"status":"succeeded"`}, // nobody subscribes here
 		{"run: endpoint", []string{"201", "201"}, `"secret":"whsec_`},
+		{"run: catalogue", []string{"201", "422"}, `"/payload/total: is no number but string"`},
 	} {
 		out := curl(t, addr, snippet(t, c.name))
 		var statuses []string

@@ -23,6 +23,7 @@ type endpoint struct {
 	URL         string            `json:"url"`
 	Description string            `json:"description"`
 	EventTypes  []string          `json:"event_types"`
+	Filter      *string           `json:"filter"`
 	Headers     map[string]string `json:"headers"`
 	Signature   struct {
 		Scheme    string  `json:"scheme"`
@@ -158,6 +159,7 @@ func (w world) showEndpoint(body json.RawMessage) error {
 	t.add("url", e.URL)
 	t.add("description", e.Description)
 	t.add("event types", eventTypes(e.EventTypes))
+	t.add("filter", text(e.Filter))
 	t.add("headers", strings.Join(headers, ","))
 	t.add("signature", strings.TrimSuffix(e.Signature.Scheme+" "+text(e.Signature.Header), " "))
 	if e.Signature.PublicKey != nil {

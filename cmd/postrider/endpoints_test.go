@@ -14,6 +14,8 @@ func TestEndpointFlagsAreWhatTheServerIsAsked(t *testing.T) {
 			"create https://a.test --rate-limit 100/1m30s --ordering group", "POST",
 			`{"ordering":"group","rate_limit":{"limit":100,"per":"1m30s"},"url":"https://a.test"}`,
 		},
+		"filter":    {"create https://a.test --filter payload.a==1", "POST", `{"filter":"payload.a==1","url":"https://a.test"}`},
+		"no filter": {"update ep_1 --filter=", "PATCH", `{"filter":null}`},
 		"update":    {"update ep_1 --rate-limit 1/1d", "PATCH", `{"rate_limit":{"limit":1,"per":"1d"}}`},
 		"take away": {"update ep_1 --rate-limit= --ordering=", "PATCH", `{"ordering":null,"rate_limit":null}`},
 	} {

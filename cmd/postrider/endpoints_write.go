@@ -15,7 +15,7 @@ import (
 
 // endpointFlags are the fields of an endpoint that can be set.
 type endpointFlags struct {
-	uid, description, scheme, header, secretFile, timeout, rateLimit, ordering string
+	uid, description, filter, scheme, header, secretFile, timeout, rateLimit, ordering string
 
 	eventTypes, headers, schedule []string
 	maxInFlight                   int
@@ -24,7 +24,7 @@ type endpointFlags struct {
 
 // endpointTexts say in --help what a flag of an endpoint's field does.
 type endpointTexts struct {
-	uid, description, eventTypes, header, scheme, signatureHeader, secretFile, maxInFlight, rateLimit, ordering, timeout,
+	uid, description, eventTypes, filter, header, scheme, signatureHeader, secretFile, maxInFlight, rateLimit, ordering, timeout,
 	schedule string
 	tls tlsTexts
 }
@@ -34,6 +34,7 @@ var (
 		uid:             "your own `name` for it, to use wherever its id is asked for",
 		description:     "what it is for",
 		eventTypes:      "what it gets, such as order.paid,order.* (default all)",
+		filter:          "which of these, as a CEL `expression` over event and payload, such as 'payload.amount > 100' (default all)",
 		header:          "a header to send with every delivery, as `'Name: value'`; may be repeated",
 		scheme:          "how deliveries are signed: " + join(signer.Schemes()) + " (default " + signer.Schemes()[0].String() + ")",
 		signatureHeader: "of the scheme stripe: the `header` that carries the signature",
@@ -49,6 +50,7 @@ var (
 		uid:             "another `name` of your own for it; empty: none",
 		description:     "what it is for; empty: nothing",
 		eventTypes:      "what it gets from now on, in place of what it got; empty: all",
+		filter:          "which of these, as another CEL `expression` over event and payload; empty: all",
 		header:          "headers to send with every delivery, in place of all there were, as `'Name: value'`; may be repeated; empty: none",
 		scheme:          "another way to sign: " + join(signer.Schemes()) + "; empty: " + signer.Schemes()[0].String(),
 		signatureHeader: "of the scheme stripe: another `header` that carries the signature; empty: the scheme's own",
@@ -67,6 +69,7 @@ func (f *endpointFlags) flags(cmd *cobra.Command, t endpointTexts) {
 	flags.StringVar(&f.uid, "uid", "", t.uid)
 	flags.StringVar(&f.description, "description", "", t.description)
 	flags.StringSliceVar(&f.eventTypes, "event-types", nil, t.eventTypes)
+	flags.StringVar(&f.filter, "filter", "", t.filter)
 	flags.StringArrayVar(&f.headers, "header", nil, t.header)
 	flags.StringVar(&f.scheme, "scheme", "", t.scheme)
 	flags.StringVar(&f.header, "signature-header", "", t.signatureHeader)
@@ -97,6 +100,7 @@ func (f *endpointFlags) body(cmd *cobra.Command, w world, fields map[string]any)
 		{"uid", "uid", f.uid, f.uid == "", fields},
 		{"description", "description", f.description, f.description == "", fields},
 		{"event-types", "event_types", f.eventTypes, len(f.eventTypes) == 0, fields},
+		{"filter", "filter", f.filter, f.filter == "", fields},
 		{"max-in-flight", "max_in_flight", f.maxInFlight, f.maxInFlight == 0, fields},
 		{"rate-limit", "rate_limit", limit, f.rateLimit == "", fields},
 		{"ordering", "ordering", f.ordering, f.ordering == "", fields},

@@ -29,6 +29,7 @@ type event struct {
 	Skipped     []struct {
 		EndpointID string `json:"endpoint_id"`
 		Reason     string `json:"reason"`
+		Detail     string `json:"detail"`
 	} `json:"skipped"`
 }
 
@@ -71,7 +72,7 @@ func (w world) showEvent(body json.RawMessage) error {
 		w.blankLine()
 		skipped := newTable("SKIPPED", "WHY")
 		for _, s := range e.Skipped {
-			skipped.add(s.EndpointID, s.Reason)
+			skipped.add(s.EndpointID, strings.TrimSuffix(s.Reason+": "+s.Detail, ": "))
 		}
 		skipped.print(w.stdout)
 	}

@@ -48,6 +48,9 @@ func TestMatch(t *testing.T) {
 		`event.created_at > timestamp("2026-11-01T00:00:00Z")`:     true,
 		`event.created_at.getHours() == 12`:                        true,
 		`event.created_at - duration("1h") < timestamp("2026-11-30T11:30:00Z")`: true,
+		`payload.amount > 100 && payload.country in ["EUR", "DE"]`:              true, // the README's
+		`event.type == "order.open" || has(payload.urgent) && payload.urgent`:   false,
+		`payload.lines.exists(line, line.sku.startsWith("b"))`:                  true,
 		"\n  payload.amount >\n 100 // a remark":                                true,
 	} {
 		f, err := filter.Compile(expr)
