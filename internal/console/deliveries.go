@@ -92,12 +92,8 @@ func (p *pages) badFilter(v *web.Visit, title string, data deliveriesPage, err e
 // readFilter reads a filter of deliveries as the address of a page has it. The names are those of the API.
 func (p *pages) readFilter(ctx context.Context, form web.Form, now time.Time) (f dispatcher.Filter, before id.ID, err error) {
 	var faults fault.Fields
-	if ref := form.Get("tenant"); ref != "" {
-		t, err := p.d.Subscriptions.Tenant(ctx, ref)
-		if err = unlessMissing(&faults, "/tenant", err, "there is no such tenant"); err != nil {
-			return f, before, err
-		}
-		f.Tenant = &t.ID
+	if f.Tenant, err = p.readTenant(ctx, &faults, form); err != nil {
+		return f, before, err
 	}
 	f.Endpoint = readID(&faults, form, "endpoint", id.Endpoint)
 	f.Event = readID(&faults, form, "event", id.Event)

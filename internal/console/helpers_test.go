@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"html"
 	"io"
 	"net/http"
 	"net/http/cookiejar"
@@ -129,6 +130,20 @@ type page struct {
 
 func (p page) has(text string) bool { return strings.Contains(p.body, text) }
 
+// link gives where the link with this text, which begins the link's, leads; "" if there is none.
+func (p page) link(text string) string {
+	before, _, found := strings.Cut(p.body, ">"+text)
+	_, href, has := strings.Cut(before[strings.LastIndex(before, "<a ")+1:], `href="`)
+	href, _, _ = strings.Cut(href, `"`)
+	if !found || !has {
+		return ""
+	}
+	return html.UnescapeString(href)
+}
+
+// next gives where a list goes on; "" if it does not.
+func (p page) next() string { return p.link("Older") }
+
 func (b *browser) get(path string) page {
 	b.t.Helper()
 	req, err := http.NewRequestWithContext(b.t.Context(), http.MethodGet, b.base+path, http.NoBody)
@@ -194,4 +209,16 @@ func (w *world) event(tenant subscriptions.Tenant, payload string) (evt, dlv id.
 		w.t.Fatalf("the event has %d deliveries, %v", len(found), err)
 	}
 	return receipts[0].ID, found[0].ID
+}
+
+// audited wants an entry of this act upon a thing, by somebody of this name, in the audit log.
+func (w *world) audited(action audit.Action, kind id.Kind, thing id.ID, by string) {
+	w.t.Helper()
+	found, err := audit.NewLog(w.db).List(w.t.Context(), audit.Filter{Action: action, Object: &audit.Thing{Kind: kind, ID: thing}}, 10, id.ID{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if len(found) != 1 || found[0].Actor.Name != by || found[0].Actor.Kind != audit.ByKey {
+		w.t.Errorf("the entries of %s upon %s: %+v", action, kind.Format(thing), found)
+	}
 }

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"net/url"
 	"time"
 
@@ -52,19 +53,35 @@ func readRange(faults *fault.Fields, form web.Form, now time.Time) (since, until
 	return readTime(faults, form, "since"), readTime(faults, form, "until")
 }
 
+// minuteForm is how a browser's field has a time.
+const minuteForm = "2006-01-02T15:04"
+
 // readTime reads a time in UTC as a browser's field has it, or as the API does.
 func readTime(faults *fault.Fields, form web.Form, name string) time.Time {
 	text := form.Get(name)
 	if text == "" {
 		return time.Time{}
 	}
-	for _, layout := range []string{"2006-01-02T15:04", "2006-01-02T15:04:05", time.RFC3339, time.DateOnly} {
+	for _, layout := range []string{minuteForm, "2006-01-02T15:04:05", time.RFC3339, time.DateOnly} {
 		if t, err := time.Parse(layout, text); err == nil {
 			return t.UTC()
 		}
 	}
 	faults.Addf("/"+name, "is no time like 2026-11-30T09:00")
 	return time.Time{}
+}
+
+// readTenant reads the tenant that a list is narrowed to, by its id or uid; nil where there is none, or no good one.
+func (p *pages) readTenant(ctx context.Context, faults *fault.Fields, form web.Form) (*id.ID, error) {
+	ref := form.Get("tenant")
+	if ref == "" {
+		return nil, nil //nolint:nilnil // none was asked for
+	}
+	t, err := p.d.Subscriptions.Tenant(ctx, ref)
+	if err != nil {
+		return nil, unlessMissing(faults, "/tenant", err, "there is no such tenant")
+	}
+	return &t.ID, nil
 }
 
 // unlessMissing turns "not found" into a fault of the field that named the thing, and passes other errors on.

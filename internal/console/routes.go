@@ -17,6 +17,7 @@ var sections = []struct {
 }{
 	{navEntry{Section: "overview", Label: "Overview", Icon: "home", Path: Base + "/"}, viewers},
 	{navEntry{Section: "deliveries", Label: "Deliveries", Icon: "list", Path: Base + "/deliveries"}, viewers},
+	{navEntry{Section: "alerts", Label: "Alerts", Icon: "bell", Path: Base + "/alerts"}, viewers},
 }
 
 // routes is every page. What changes something is a POST, and only that.
@@ -27,11 +28,17 @@ func (p *pages) routes() []web.Route {
 		web.Post(Base+"/signout", web.Anyone, p.signout),
 
 		web.Get(Base+"/{$}", viewers, p.overview),
+		web.Get(Base+"/go", viewers, p.goTo),
 
 		web.Get(Base+"/deliveries", viewers, p.deliveries),
 		web.Get(Base+"/deliveries.csv", viewers, p.deliveriesCSV),
 		web.Get(Base+"/deliveries/{dlv}", viewers, p.delivery),
 		web.Post(Base+"/deliveries/{dlv}/retry", support, p.retryDelivery),
 		web.Post(Base+"/deliveries/{dlv}/cancel", support, p.cancelDelivery),
+
+		web.Get(Base+"/alerts", viewers, p.alerts),
+		web.Get(Base+"/alerts/{alr}", viewers, p.alert),
+		web.Post(Base+"/alerts/{alr}/acknowledge", support, p.acknowledgeAlert),
+		web.Post(Base+"/alerts/{alr}/resolve", support, p.resolveAlert),
 	}
 }

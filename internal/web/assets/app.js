@@ -128,7 +128,7 @@
     if (e.ctrlKey || e.metaKey || e.altKey || e.target.matches("input, textarea, select, [contenteditable]") || $("dialog[open]")) return;
     const row = rows()[at];
     switch (e.key) {
-      case "/": { const s = $("[data-search]"); if (s) { e.preventDefault(); s.focus(); s.select(); } break; }
+      case "/": { const s = $("main [data-search]") || $("[data-search]"); if (s) { e.preventDefault(); s.focus(); s.select(); } break; }
       case "j": move(1); break;
       case "k": move(-1); break;
       case "o": if (row) $("a", row).click(); break;

@@ -1,0 +1,155 @@
+package console
+
+import (
+	"context"
+	"net/url"
+	"time"
+
+	"github.com/postrider/postrider/dispatcher"
+	"github.com/postrider/postrider/internal/alert"
+	"github.com/postrider/postrider/internal/fault"
+	"github.com/postrider/postrider/internal/id"
+	"github.com/postrider/postrider/internal/web"
+	"github.com/postrider/postrider/subscriptions"
+)
+
+// alertWords say what a kind of alert is, and what to do about it.
+var alertWords = map[alert.Kind]struct{ title, about, remedy string }{
+	alert.DeliveryFailing: {
+		"Deliveries keep failing", "A delivery to this endpoint has failed several times in a row. It is still being retried.",
+		"Look at the answers below and tell the endpoint's owner what they say. If the receiver is mended before the schedule ends, there is nothing else to do: the next success resolves this alert.",
+	},
+	alert.DeliveryFailed: {
+		"Deliveries failed for good", "A delivery to this endpoint has failed, and Postrider does not try it again by itself.",
+		"Tell the endpoint's owner what its answers below say. When the receiver is mended, retry the failed deliveries: the first success resolves this alert.",
+	},
+	alert.EndpointUnauthorized: {
+		"Credentials refused", "The receiver answered 401 or 403. Such a delivery fails at once and is not retried.",
+		"Have the endpoint's owner check that the receiver knows the endpoint's signing secret, and that the endpoint's own headers still hold good credentials. Then retry the failed deliveries.",
+	},
+	alert.EndpointBlocked: {
+		"Address not allowed", "The endpoint's host leads to an address that deliveries may not go to, such as one of a private network.",
+		"Have the endpoint's owner change its URL to a public address. If the address is meant, allow its network in delivery.allow_networks. Then retry the failed deliveries.",
+	},
+	alert.EndpointDisabled: {
+		"Endpoint switched off", "The endpoint was disabled: every attempt had failed for too long, or its receiver asked for it. Deliveries to it are held.",
+		"Ask the endpoint's owner whether the receiver is well again, then enable the endpoint. What is held goes out at once.",
+	},
+	alert.EndpointDead: {
+		"Endpoint is dead", "The receiver answered 410 Gone: it wants nothing more. What was not delivered yet is cancelled.",
+		"If the owner meant it, delete the endpoint. If not, have the receiver mended, enable the endpoint, then retry what was cancelled.",
+	},
+}
+
+type alertPage struct {
+	Alert         alertRow
+	About, Remedy string
+	Endpoint      subscriptions.Endpoint
+	Since         time.Time
+	Deliveries    []deliveryRow
+	All           string // the path of the list of deliveries with the same filter
+	CanAct        bool
+}
+
+func (p *pages) alert(v *web.Visit) error {
+	alr, err := id.Alert.Parse(v.R.PathValue("alr"))
+	if err != nil {
+		return fault.New(fault.NotFound, "no such alert")
+	}
+	data, err := p.readAlert(v.Ctx(), alr)
+	if err != nil {
+		return err
+	}
+	data.CanAct = v.May(support)
+	return v.Show(web.Page{Name: "alert", Title: data.Alert.Title, Section: "alerts", Data: data})
+}
+
+// readAlert gathers all that the page shows.
+func (p *pages) readAlert(ctx context.Context, alr id.ID) (alertPage, error) {
+	a, err := p.d.Alerts.Get(ctx, alr)
+	if err != nil {
+		return alertPage{}, err
+	}
+	words := alertWords[a.Kind]
+	data := alertPage{About: words.about, Remedy: words.remedy}
+	if data.Endpoint, err = p.d.Subscriptions.EndpointByID(ctx, a.Endpoint); err != nil {
+		return data, err
+	}
+	rows, err := p.alertRows(ctx, []alert.Alert{a})
+	if err != nil {
+		return data, err
+	}
+	data.Alert = rows[0]
+	f := p.behind(a, data.Endpoint)
+	data.Since, data.All = f.Since, deliveriesPath(f)
+	found, err := p.d.Deliveries.List(ctx, f, pageSize, id.ID{})
+	if err != nil {
+		return data, err
+	}
+	data.Deliveries, err = p.rows(ctx, found)
+	return data, err
+}
+
+// behind is the filter for the deliveries that an alert is about: what did not get through to its endpoint since the time
+// when the first of them can have been made. An alert does not keep which that was, but none waits longer for its end than
+// its schedule is long. To the minute, as the fields of the list's filter are.
+func (p *pages) behind(a alert.Alert, e subscriptions.Endpoint) dispatcher.Filter {
+	delays := e.RetrySchedule
+	if delays == nil {
+		delays = p.d.Schedule
+	}
+	since := a.OpenedAt
+	for _, delay := range delays {
+		since = since.Add(-delay)
+	}
+	if a.LastDelivery != nil && a.LastDelivery.Time().Before(since) {
+		since = a.LastDelivery.Time() // it was retried by hand, or scheduled
+	}
+	f := dispatcher.Filter{
+		Endpoint: &a.Endpoint, Since: since.UTC().Truncate(time.Minute),
+		States: []dispatcher.State{dispatcher.StateFailed, dispatcher.Pending, dispatcher.Held},
+	}
+	if a.Kind == alert.EndpointDead {
+		f.States = append(f.States, dispatcher.StateCancelled)
+	}
+	if a.ResolvedAt != nil {
+		f.Until = a.ResolvedAt.UTC().Truncate(time.Minute).Add(time.Minute)
+	}
+	return f
+}
+
+// deliveriesPath is the address of the list of deliveries with a filter of an endpoint, states and times.
+func deliveriesPath(f dispatcher.Filter) string {
+	q := url.Values{"endpoint": {id.Endpoint.Format(*f.Endpoint)}, "since": {f.Since.Format(minuteForm)}}
+	for _, s := range f.States {
+		q.Add("state", s.String())
+	}
+	if !f.Until.IsZero() {
+		q.Set("until", f.Until.Format(minuteForm))
+	}
+	return Base + "/deliveries?" + q.Encode()
+}
+
+func (p *pages) acknowledgeAlert(v *web.Visit) error {
+	return p.actOnAlert(v, p.d.Alerts.Acknowledge, "You look after it now.")
+}
+
+func (p *pages) resolveAlert(v *web.Visit) error {
+	return p.actOnAlert(v, p.d.Alerts.Resolve, "It is resolved.")
+}
+
+// actOnAlert does something to the alert of the path, in the visitor's name, and shows it again.
+func (p *pages) actOnAlert(v *web.Visit, act func(ctx context.Context, alr id.ID, by string) (alert.Alert, error), done string) error {
+	alr, err := id.Alert.Parse(v.R.PathValue("alr"))
+	if err != nil {
+		return fault.New(fault.NotFound, "no such alert")
+	}
+	page := objectPath(id.Alert, alr)
+	if _, err := act(v.Ctx(), alr, v.Session.Principal.Name); err != nil {
+		if fault.Is(err, fault.NotFound) {
+			return err
+		}
+		return v.Refused(page, err)
+	}
+	return v.Done(page, "%s", done)
+}

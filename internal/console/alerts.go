@@ -1,0 +1,122 @@
+package console
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+
+	"github.com/postrider/postrider/internal/alert"
+	"github.com/postrider/postrider/internal/fault"
+	"github.com/postrider/postrider/internal/id"
+	"github.com/postrider/postrider/internal/web"
+)
+
+type alertsPage struct {
+	Form  web.Form
+	Views []view
+	Rows  []alertRow
+	Pager pager
+}
+
+// alertRow is an alert with what its ids stand for.
+type alertRow struct {
+	alert.Alert
+	Title      string
+	TenantName string
+	URL        string // of the endpoint, as it is now
+}
+
+// What the list shows if it is not told is what nobody looks after yet; allAlerts asks for the rest as well.
+const (
+	usualAlerts = string(alert.Open)
+	allAlerts   = "all"
+)
+
+func (p *pages) alerts(v *web.Visit) error {
+	form := web.Form{Values: v.R.URL.Query()}
+	if form.Get("state") == "" {
+		form.Values.Set("state", usualAlerts)
+	}
+	data := alertsPage{Form: form, Views: alertViews(form)}
+	states, tenant, before, err := p.readAlertFilter(v.Ctx(), form)
+	if data.Form.Mark(err) {
+		return showAlerts(v, data, http.StatusUnprocessableEntity)
+	}
+	if err != nil {
+		return err
+	}
+	found, err := p.d.Alerts.List(v.Ctx(), states, tenant, pageSize+1, before)
+	if err != nil {
+		return err
+	}
+	found, next := cut(found, func(a alert.Alert) id.ID { return a.ID })
+	if data.Rows, err = p.alertRows(v.Ctx(), found); err != nil {
+		return err
+	}
+	data.Pager = pagerOf(v.R.URL, id.Alert, next)
+	return showAlerts(v, data, 0)
+}
+
+func showAlerts(v *web.Visit, data alertsPage, status int) error {
+	return v.Show(web.Page{Name: "alerts", Title: "Alerts", Section: "alerts", Status: status, Data: data})
+}
+
+// alertViews are the states, each of the tenant that is being looked at.
+func alertViews(form web.Form) []view {
+	var out []view
+	for _, usual := range []struct{ label, state string }{
+		{"Open", string(alert.Open)}, {"Acknowledged", string(alert.Acknowledged)}, {"Resolved", string(alert.Resolved)}, {"All", allAlerts},
+	} {
+		q := url.Values{"state": {usual.state}}
+		if tenant := form.Get("tenant"); tenant != "" {
+			q.Set("tenant", tenant)
+		}
+		out = append(out, view{usual.label, Base + "/alerts?" + q.Encode(), form.Get("state") == usual.state})
+	}
+	return out
+}
+
+// readAlertFilter reads which alerts an address asks for. No states: all.
+func (p *pages) readAlertFilter(ctx context.Context, form web.Form) (states []alert.State, tenant *id.ID, before id.ID, err error) {
+	var faults fault.Fields
+	if state := form.Get("state"); state != allAlerts {
+		readWord(&faults, "/state", state, parseAlertState, &states)
+	}
+	if tenant, err = p.readTenant(ctx, &faults, form); err != nil {
+		return nil, nil, before, err
+	}
+	if cursor := readID(&faults, form, "cursor", id.Alert); cursor != nil {
+		before = *cursor
+	}
+	return states, tenant, before, faults.Err()
+}
+
+func parseAlertState(word string) (alert.State, error) {
+	for _, s := range alert.States() {
+		if string(s) == word {
+			return s, nil
+		}
+	}
+	return "", fault.New(fault.Invalid, "no such state")
+}
+
+// alertRows looks up what a list's ids stand for.
+func (p *pages) alertRows(ctx context.Context, found []alert.Alert) ([]alertRow, error) {
+	var tenants, endpoints []id.ID
+	for _, a := range found {
+		tenants, endpoints = append(tenants, a.Tenant), append(endpoints, a.Endpoint)
+	}
+	names, err := p.d.Subscriptions.TenantNames(ctx, tenants)
+	if err != nil {
+		return nil, err
+	}
+	urls, err := p.d.Subscriptions.EndpointURLs(ctx, endpoints)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]alertRow, 0, len(found))
+	for _, a := range found {
+		out = append(out, alertRow{Alert: a, Title: alertWords[a.Kind].title, TenantName: names[a.Tenant], URL: urls[a.Endpoint]})
+	}
+	return out, nil
+}
