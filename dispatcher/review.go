@@ -63,22 +63,31 @@ type Delivery struct {
 }
 
 // The two ends of every statement that shows deliveries: between them comes a query x with the columns of
-// unfinishedColumns or finishedColumns. What it shows comes from three tables beside: whether a delivery is held, from its
-// endpoint (endpoints_pkey); its event's type (events_pkey, LIMIT 1 so that each look-up finds its own partition).
+// unfinishedColumns or finishedColumns. Whether a delivery is held is said by its endpoint (endpoints_pkey). What type its
+// event has is read with a single delivery (events_pkey, LIMIT 1 so that each look-up finds its own partition), and
+// afterwards of a list: each statement that names events is planned for the partitions of all days.
 const (
-	shownHead = `
-SELECT x.shard, x.id, x.tenant_id, x.event_id, x.endpoint_id, coalesce(ev.type, '') AS event_type,
+	shownColumns = `
+SELECT x.shard, x.id, x.tenant_id, x.event_id, x.endpoint_id,
     CASE WHEN x.state NOT IN ('scheduled', 'pending') THEN x.state::text
          WHEN ep.status = 'disabled' THEN 'held'
          WHEN x.state = 'scheduled' AND x.next_retry_at > @now THEN 'scheduled'
          ELSE 'pending' END AS state,
     coalesce(x.reason, ep.status_reason, '') AS reason, x.attempts, x.failures, x.next_retry_at, x.last_outcome::text,
-    x.last_status, x.finished_at
-FROM (`
-	shownTail = `) x
-LEFT JOIN endpoints ep ON ep.shard = x.shard AND ep.id = x.endpoint_id
-LEFT JOIN LATERAL (SELECT e.type FROM events e WHERE e.shard = x.shard AND e.id = x.event_id LIMIT 1) ev ON true
+    x.last_status, x.finished_at`
+	shownEndpoint = `) x
+LEFT JOIN endpoints ep ON ep.shard = x.shard AND ep.id = x.endpoint_id`
+	shownOrder = `
 ORDER BY x.id DESC, x.shard DESC`
+
+	shownHead = shownColumns + `, coalesce(ev.type, '') AS event_type
+FROM (`
+	shownTail = shownEndpoint + `
+LEFT JOIN LATERAL (SELECT e.type FROM events e WHERE e.shard = x.shard AND e.id = x.event_id LIMIT 1) ev ON true` + shownOrder
+
+	listedHead = shownColumns + `, '' AS event_type
+FROM (`
+	listedTail = shownEndpoint + shownOrder
 
 	unfinishedColumns = `d.shard, d.id, d.tenant_id, d.event_id, d.endpoint_id, d.state, d.attempts, d.failures, d.last_outcome,
     d.last_status, d.next_retry_at, NULL::text AS reason, NULL::timestamptz AS finished_at`

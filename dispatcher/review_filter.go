@@ -38,6 +38,41 @@ type search struct {
 	from     int64  // the lowest id, included
 	to       int64  // the highest id, included
 	below    id.ID  // the page's end: only what comes after it in the list
+	way      way
+	late     bool // there are deliveries that were made long after their event
+}
+
+// way is by what the finished deliveries are found.
+type way int
+
+const (
+	everyBucket way = iota // the newest of each
+	byTenant               // through its endpoints
+	byEndpoint             // deliveries_finished_by_endpoint
+	byUnhappy              // deliveries_finished_unhappy and its sisters: all but what succeeded
+	byType                 // through the events: events_summary
+	byPayload              // through the events, all of which are read
+	byID                   // an event or a delivery that is named
+)
+
+// choose finds the way that has the least to read.
+func (s *search) choose() way {
+	unhappy := !s.wants(StateSucceeded) || len(s.Outcomes) > 0 && !slices.Contains(s.Outcomes, Succeeded)
+	switch {
+	case s.Event != nil || s.delivery != nil:
+		return byID
+	case unhappy && s.wants(finishedStates...):
+		return byUnhappy
+	case s.Endpoint != nil:
+		return byEndpoint
+	case s.text != "":
+		return byPayload
+	case s.EventType != "":
+		return byType
+	case s.Tenant != nil:
+		return byTenant
+	}
+	return everyBucket
 }
 
 // resolve works out where what the filter means can lie. ok is false when nothing can match.
@@ -63,6 +98,7 @@ func (f Filter) resolve(before id.ID) (s search, ok bool, err error) {
 		s.below = id.ID{N: math.MaxInt64}
 	}
 	s.to = min(s.to, s.below.N)
+	s.way = s.choose()
 	return s, s.from <= s.to, nil
 }
 
@@ -111,4 +147,11 @@ var allShards = id.AllBuckets()
 // wants reports whether deliveries in any of these states are asked for.
 func (s *search) wants(states ...State) bool {
 	return len(s.States) == 0 || slices.ContainsFunc(states, func(st State) bool { return slices.Contains(s.States, st) })
+}
+
+// gather says whether sorting what an index finds may be right: an event's few deliveries are found by the event, held ones
+// by their endpoints, and a window's candidates in no order. All else is read in the order of ids.
+func (s *search) gather() bool {
+	return s.way == byID || s.way == byType || s.way == byPayload ||
+		s.someUnfinishedStates() && !s.wants(finishedStates...)
 }

@@ -8,14 +8,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/postrider/postrider/internal/fault"
 	"github.com/postrider/postrider/internal/id"
 	"github.com/postrider/postrider/internal/pgtest"
 )
 
-// Whatever each of them gives, the windows of a search cover its range without a gap and without an overlap.
+// Whatever each of them gives and however long it takes, the windows of a search cover its range without a gap and without an
+// overlap.
 func TestWindowsCoverTheRangeOnce(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
@@ -27,39 +26,39 @@ func TestWindowsCoverTheRangeOnce(t *testing.T) {
 		{7, 9},
 		{id.Floor(now.Add(30 * time.Minute)), math.MaxInt64},
 	} {
-		for seed := range uint64(20) {
+		for seed := range uint64(60) {
 			dice := rand.New(rand.NewPCG(seed, 1))
-			s := search{shards: allShards, from: c.from, to: c.to}
-			w := s.windows(now)
-			top := min(c.to, id.Floor(now.Add(aheadOfClock)))
-			if w.to != top {
-				t.Fatalf("%v: begins at %d, want %d", c, w.to, top)
-			}
-			steps, last := 0, w.from
-			for w.next(dice.IntN(60), 1+dice.IntN(50)); w.more(); w.next(dice.IntN(60), 1+dice.IntN(50)) {
-				if w.to != last-1 || w.from > w.to {
-					t.Fatalf("%v: after %d comes %d to %d", c, last, w.from, w.to)
+			s := search{shards: allShards, from: c.from, to: c.to, way: []way{everyBucket, byType, byPayload, byUnhappy}[seed%4]}
+			w := s.walk(now, firstWindow)
+			next := w.to
+			for steps := 0; w.more(); steps++ {
+				for dice.IntN(4) == 0 && w.narrow() {
 				}
-				last = w.from
-				if steps++; steps > 10_000 {
+				if top := min(next, id.Floor(now.Add(aheadOfClock))); w.to != next && w.to != top || w.from > w.to || w.from < c.from {
+					t.Fatalf("%v: before %d comes %d to %d", c, next, w.from, w.to)
+				}
+				if steps > 10_000 {
 					t.Fatalf("%v: never ends", c)
 				}
+				next = w.from - 1
+				took := time.Duration(dice.IntN(10)) * time.Millisecond
+				w.next(dice.IntN(60), 1+dice.IntN(50), took, searchBudget-took)
 			}
-			if last != c.from {
-				t.Errorf("%v: ends at %d", c, last)
+			if next != c.from-1 {
+				t.Errorf("%v: ends at %d", c, next+1)
 			}
 		}
 	}
 }
 
-func TestOneBucketIsSearchedAtOnce(t *testing.T) {
+func TestWhatIsNamedIsLookedForAtOnce(t *testing.T) {
 	t.Parallel()
-	s := search{shards: []int16{7}, from: 3, to: math.MaxInt64}
-	w := s.windows(time.Now())
+	s := search{shards: []int16{7}, from: 3, to: math.MaxInt64, way: byID}
+	w := s.walk(time.Now(), firstWindow)
 	if w.from != 3 || w.to != math.MaxInt64 {
 		t.Errorf("got %+v", w)
 	}
-	if w.next(0, 1); w.more() {
+	if w.next(0, 1, 0, 0); w.more() {
 		t.Errorf("there is more: %+v", w)
 	}
 }
@@ -76,17 +75,12 @@ func TestASearchThatTakesTooLongSaysSo(t *testing.T) {
 	if _, err := locked.Exec(t.Context(), `LOCK TABLE deliveries_finished`); err != nil {
 		t.Fatal(err)
 	}
-	s, _, err := Filter{Query: "x"}.resolve(id.ID{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	sql, args := s.sql(time.Now())
-	err = pgx.BeginFunc(t.Context(), db, func(tx pgx.Tx) error {
-		_, err := s.run(t.Context(), tx, time.Millisecond, sql, args)
-		return err
-	})
-	if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "narrow it") {
-		t.Errorf("got %v", err)
+	desk := NewDesk(DeskDeps{DB: db, Now: time.Now})
+	for name, f := range map[string]Filter{"from a little on": {Query: "x"}, "by an index": {States: []State{StateFailed}}, "at once": {Event: &id.ID{N: 7}}} {
+		_, err = desk.search(t.Context(), f, 10, id.ID{}, allowance{budget: time.Millisecond, first: firstWindow, most: time.Millisecond})
+		if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "narrow it") {
+			t.Errorf("%s: got %v", name, err)
+		}
 	}
 }
 

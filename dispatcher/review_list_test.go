@@ -71,6 +71,42 @@ func (a *archive) matching(keep func(dispatcher.Delivery) bool) []id.ID {
 	return out
 }
 
+const day = 24 * time.Hour
+
+// pacing is how pages are searched for.
+type pacing struct {
+	budget, first time.Duration
+	windows       int
+}
+
+// searched pages through all that a filter means, and checks that each page but the last leads further back.
+func (o *office) searched(f dispatcher.Filter, p pacing) (all []id.ID) {
+	o.Helper()
+	const limit = 7
+	var before id.ID
+	for seen := noon.Add(day); ; {
+		page, err := o.desk.SearchWith(o.Context(), f, limit, before, p.budget, p.first, p.windows)
+		if err != nil {
+			o.Fatal(err)
+		}
+		if len(page.Deliveries) > limit {
+			o.Fatalf("a page of %d has %d", limit, len(page.Deliveries))
+		}
+		all = append(all, idsOf(page.Deliveries)...)
+		if page.Next.IsZero() {
+			if !page.SearchedTo.IsZero() {
+				o.Errorf("the last page was searched to %s", page.SearchedTo)
+			}
+			return all
+		}
+		below := page.Next.N < before.N || page.Next.N == before.N && page.Next.Shard < before.Shard
+		if !before.IsZero() && !below || page.SearchedTo.After(seen) {
+			o.Fatalf("%v, searched to %s, comes after %v, searched to %s", page.Next, page.SearchedTo, before, seen)
+		}
+		before, seen = page.Next, page.SearchedTo
+	}
+}
+
 // Every filter gives what picking from all deliveries by hand gives, whatever the page size.
 func TestListGivesWhatTheFilterMeans(t *testing.T) {
 	t.Parallel()
@@ -144,6 +180,20 @@ func TestListGivesWhatTheFilterMeans(t *testing.T) {
 			filter: dispatcher.Filter{Tenant: &ten, Query: "no-0"},
 			keep:   func(d dispatcher.Delivery) bool { return d.Tenant == ten && event(2, `{"number": "no-0`)(d) },
 		},
+		"by the payload and a type": {
+			filter: dispatcher.Filter{EventType: "order.paid", Query: "no-0"},
+			keep:   func(d dispatcher.Delivery) bool { return event(1, "order.paid")(d) && event(2, `{"number": "no-0`)(d) },
+		},
+		"of an endpoint and a type": {
+			filter: dispatcher.Filter{Endpoint: &ep, EventType: "user.left"},
+			keep:   func(d dispatcher.Delivery) bool { return d.Endpoint == ep && event(1, "user.left")(d) },
+		},
+		"an outcome of a type": {
+			filter: dispatcher.Filter{Outcomes: []dispatcher.Outcome{dispatcher.Retryable}, EventType: "user.left"},
+			keep: func(d dispatcher.Delivery) bool {
+				return d.LastOutcome != nil && *d.LastOutcome == dispatcher.Retryable && event(1, "user.left")(d)
+			},
+		},
 		"nothing like it": {filter: dispatcher.Filter{Query: "nothing like it"}, keep: nothing, none: true},
 	}
 	for _, s := range dispatcher.States() {
@@ -161,6 +211,16 @@ func TestListGivesWhatTheFilterMeans(t *testing.T) {
 			for _, limit := range []int{250, 25} {
 				if got := o.pages(c.filter, limit); !slices.Equal(idsOf(got), want) {
 					t.Errorf("by %d: got %d\n%v\nwant %d\n%v", limit, len(got), idsOf(got), len(want), want)
+				}
+			}
+			for _, p := range []pacing{
+				{budget: 0, first: 50 * day},                      // a window a page
+				{budget: time.Hour, first: time.Hour, windows: 3}, // and then all that is left
+				{budget: time.Hour, first: 999 * day, windows: 1}, // all at once
+				{budget: 5 * time.Millisecond, first: 20 * day},   // whatever the time is enough for
+			} {
+				if got := o.searched(c.filter, p); !slices.Equal(got, want) {
+					t.Errorf("%+v: got %d\n%v\nwant %d\n%v", p, len(got), got, len(want), want)
 				}
 			}
 		})

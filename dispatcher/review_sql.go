@@ -13,54 +13,81 @@ var (
 	finishedStates   = []State{StateSucceeded, StateFailed, StateCancelled}
 )
 
-// sql puts the statement together from constant parts, one half for each table that can hold what is asked for. Within a
-// half, each bucket gives its newest rows up to the page's size by walking one index backwards, and the newest of all of
-// them make the page. So the cost goes with buckets and page, not with the tables.
+// sql puts the statement together from constant parts, one half for each table that can hold what is asked for. Each half
+// gives its newest rows of the window up to the page's size, and the newest of both make the page.
 func (s *search) sql(now time.Time) (string, pgx.StrictNamedArgs) {
 	args := pgx.StrictNamedArgs{
-		"shards": s.shards, "now": now, "below": s.below.N, "below_shard": s.below.Shard,
+		"now": now, "below": s.below.N, "below_shard": s.below.Shard,
 		"from": int64(0), "to": int64(0), "limit": 0, // each window's own
+	}
+	head := listedHead
+	if s.way == byType || s.way == byPayload {
+		head = s.candidates(args) + listedHead
 	}
 	conditions, joins := s.common(args)
 	var halves []string
 	if s.wants(unfinishedStates...) {
-		halves = append(halves, "(SELECT "+unfinishedColumns+" FROM unnest(@shards::smallint[]) AS b(shard)"+
-			" CROSS JOIN LATERAL (SELECT d.* FROM deliveries d"+joins+pageStart+conditions+s.unfinishedStates()+pageEnd+")")
+		halves = append(halves, "SELECT * FROM (SELECT "+unfinishedColumns+" FROM "+s.half("deliveries", joins, conditions+s.unfinishedStates(), args)+") half")
 	}
 	if s.wants(finishedStates...) {
-		buckets := "unnest(@shards::smallint[]) AS b(shard)"
-		if s.Tenant != nil && s.Endpoint == nil && s.Event == nil && s.delivery == nil {
-			buckets, conditions = tenantsEndpoints, conditions+" AND d.shard::integer = b.shard AND d.endpoint_id = b.endpoint_id"
-		}
-		halves = append(halves, "(SELECT "+finishedColumns+" FROM "+buckets+
-			" CROSS JOIN LATERAL (SELECT d.* FROM deliveries_finished d"+joins+pageStart+conditions+s.finishedStates(args)+pageEnd+")")
+		halves = append(halves, "SELECT * FROM (SELECT "+finishedColumns+" FROM "+s.half("deliveries_finished", joins, conditions+s.finishedStates(args), args)+") half")
 	}
-	return shownHead + strings.Join(halves, " UNION ALL ") + " ORDER BY id DESC, shard DESC LIMIT @limit" + shownTail, args
+	return head + strings.Join(halves, " UNION ALL ") + " ORDER BY id DESC, shard DESC LIMIT @limit" + listedTail, args
 }
 
-// A bucket's part of a page: deliveries_pkey, or the partitions' primary keys, backwards, unless a condition below names
-// a better index. The bounds on id let PostgreSQL leave out the partitions of other days.
+// The bounds on id let PostgreSQL leave out the partitions of other days.
 const (
-	pageStart = ` WHERE d.shard = b.shard AND d.id >= @from AND d.id <= @to
+	inWindow = ` WHERE d.id >= @from AND d.id <= @to
     AND (d.id < @below::bigint OR d.id = @below AND d.shard < @below_shard::smallint)`
-	pageEnd = ` ORDER BY d.id DESC LIMIT @limit) d`
+	pageEnd = ` ORDER BY d.id DESC, d.shard DESC LIMIT @limit`
+
+	// Each bucket's part of the page: the primary key, backwards, unless a condition names a better index.
+	eachBucket = `unnest(@shards::smallint[]) AS b(shard)`
+	bucketEnd  = ` AND d.shard = b.shard ORDER BY d.id DESC LIMIT @limit) d`
 
 	// A tenant's finished deliveries are found by its endpoints, deleted ones too, through
 	// deliveries_finished_by_endpoint: a small tenant does not pay for a large one in the same bucket.
 	tenantsEndpoints = `(SELECT t.shard, t.id AS endpoint_id FROM endpoints t
     WHERE t.shard = ANY (@shards::smallint[]) AND t.tenant_id = @tenant) AS b`
+	ofEndpoint = ` AND d.shard::integer = b.shard AND d.endpoint_id = b.endpoint_id`
 
 	// ofEvent is the ids of an event's deliveries, which it names itself.
 	ofEvent = `(SELECT e.delivery_ids FROM events e WHERE e.shard = @shard AND e.id = @event)::bigint[]`
 
-	joinEvents = ` LEFT JOIN events ev ON ev.shard = b.shard AND ev.id = d.event_id`
+	// LIMIT 1, so that each look-up finds its own partition by events_pkey.
+	joinEvents = ` LEFT JOIN LATERAL (SELECT e.uid, e.type, e.payload FROM events e
+    WHERE e.shard = d.shard AND e.id = d.event_id LIMIT 1) ev ON true`
 	// The halves need the endpoint only for what they filter by; what is shown of it comes after the limit.
-	joinEndpoints = ` LEFT JOIN endpoints ep ON ep.shard = b.shard AND ep.id = d.endpoint_id`
-
-	// Reading payloads is what makes this slow where little matches: pg.SearchPatience bounds it.
-	matchText = ` AND (starts_with(ev.uid, @text) OR starts_with(ev.type, @text) OR starts_with(ep.uid, @text)
-    OR position(@needle::bytea IN ev.payload) > 0)`
+	joinEndpoints = ` LEFT JOIN endpoints ep ON ep.shard = d.shard AND ep.id = d.endpoint_id`
 )
+
+// half is one half: the table, by the way of the search, up to the page's size.
+func (s *search) half(table, joins, conditions string, args pgx.StrictNamedArgs) string {
+	finished := table == "deliveries_finished"
+	switch {
+	case s.way == byType || s.way == byPayload: // the primary key, for each candidate
+		return "c CROSS JOIN LATERAL (SELECT d.* FROM " + table + " d" + inWindow +
+			" AND d.shard = c.shard AND d.id = c.id LIMIT 1) d" + joins + " WHERE true" + conditions + pageEnd
+	case s.way == byUnhappy && finished: // deliveries_finished_unhappy, _by_tenant, _by_endpoint
+		return table + " d" + joins + inWindow + s.unhappyOf(args) + conditions + pageEnd
+	}
+	args["shards"] = s.shards
+	buckets := eachBucket
+	if s.way == byTenant && finished {
+		buckets, conditions = tenantsEndpoints, conditions+ofEndpoint
+	}
+	return buckets + " CROSS JOIN LATERAL (SELECT d.* FROM " + table + " d" + joins + inWindow + conditions + bucketEnd + pageEnd
+}
+
+// unhappyOf narrows what did not succeed to what the filter names.
+func (s *search) unhappyOf(args pgx.StrictNamedArgs) string {
+	unhappy := " AND d.state <> 'succeeded'"
+	if len(s.shards) == 1 {
+		unhappy += " AND d.shard = @shard"
+		args["shard"] = s.shards[0]
+	}
+	return unhappy
+}
 
 // common gives the conditions and joins that both halves have.
 func (s *search) common(args pgx.StrictNamedArgs) (conditions, joins string) {
@@ -68,11 +95,14 @@ func (s *search) common(args pgx.StrictNamedArgs) (conditions, joins string) {
 		conditions += condition
 		args[name] = value
 	}
-	if s.Tenant != nil { // a filter on the bucket's index: no index of its own
+	if s.Tenant != nil {
 		add(" AND d.tenant_id = @tenant", "tenant", s.Tenant.N)
 	}
-	if s.Endpoint != nil { // deliveries_finished_by_endpoint
-		add(" AND d.shard::integer = b.shard AND d.endpoint_id = @endpoint", "endpoint", s.Endpoint.N)
+	if s.Endpoint != nil {
+		add(" AND d.endpoint_id = @endpoint", "endpoint", s.Endpoint.N)
+	}
+	if s.Endpoint != nil && s.way == byEndpoint { // deliveries_finished_by_endpoint
+		conditions += " AND d.shard::integer = b.shard"
 	}
 	if s.Event != nil { // the primary keys; an event lies in one bucket, which place has found
 		add(" AND d.id = ANY ("+ofEvent+")", "event", s.Event.N)
@@ -81,27 +111,32 @@ func (s *search) common(args pgx.StrictNamedArgs) (conditions, joins string) {
 	if s.delivery != nil { // the primary keys
 		add(" AND d.id = @delivery", "delivery", s.delivery.N)
 	}
-	if len(s.Outcomes) > 0 {
-		names := make([]string, len(s.Outcomes))
-		for i, o := range s.Outcomes {
-			names[i] = o.String()
-		}
-		add(" AND d.last_outcome = ANY (@outcomes::text[]::outcome[])", "outcomes", names)
-	}
-	if s.EventType != "" {
-		add(" AND ev.type = @event_type", "event_type", s.EventType)
-	}
-	if s.text != "" {
-		add(matchText, "text", s.text)
-		args["needle"] = []byte(s.text)
-	}
-	if s.EventType != "" || s.text != "" {
+	conditions += s.outcomes(args)
+	if s.way != byType && s.way != byPayload && (s.EventType != "" || s.text != "") {
+		conditions += s.ofType(args) + s.ofText(args, orEndpoint)
 		joins += joinEvents
 	}
-	if s.text != "" || s.someUnfinishedStates() {
+	if s.text != "" && s.way != byPayload || s.someUnfinishedStates() {
 		joins += joinEndpoints
 	}
 	return conditions, joins
+}
+
+// outcomes: one alone is looked for within deliveries_finished_unhappy, without a look at the rows.
+func (s *search) outcomes(args pgx.StrictNamedArgs) string {
+	if len(s.Outcomes) == 0 {
+		return ""
+	}
+	names := make([]string, len(s.Outcomes))
+	for i, o := range s.Outcomes {
+		names[i] = o.String()
+	}
+	if len(names) == 1 {
+		args["outcome"] = names[0]
+		return " AND d.last_outcome = @outcome::outcome"
+	}
+	args["outcomes"] = names
+	return " AND d.last_outcome = ANY ((SELECT @outcomes::text[]::outcome[])::outcome[])"
 }
 
 // someUnfinishedStates reports whether some states of unfinished deliveries are asked for and others are not, which takes
@@ -116,7 +151,7 @@ func (s *search) someUnfinishedStates() bool {
 	return wanted > 0 && wanted < len(unfinishedStates)
 }
 
-// unfinishedStates spells in columns what shownHead spells as a CASE: held and pending exclude each other, and so do
+// unfinishedStates spells in columns what shownColumns spells as a CASE: held and pending exclude each other, and so do
 // pending and scheduled.
 func (s *search) unfinishedStates() string {
 	if !s.someUnfinishedStates() {
@@ -140,7 +175,7 @@ func (s *search) unfinishedStates() string {
 	return " AND (" + strings.Join(some, " OR ") + ")"
 }
 
-// finishedStates: failed ones alone are what deliveries_finished_failed is for.
+// finishedStates: one alone is looked for within deliveries_finished_unhappy, without a look at the rows.
 func (s *search) finishedStates(args pgx.StrictNamedArgs) string {
 	var wanted []string
 	for _, st := range finishedStates {
@@ -148,12 +183,13 @@ func (s *search) finishedStates(args pgx.StrictNamedArgs) string {
 			wanted = append(wanted, st.String())
 		}
 	}
-	if len(wanted) == 1 && wanted[0] == StateFailed.String() {
-		return " AND d.state = 'failed'"
-	}
-	if len(wanted) == len(finishedStates) {
+	switch len(wanted) {
+	case len(finishedStates):
 		return ""
+	case 1:
+		args["state"] = wanted[0]
+		return " AND d.state = @state::delivery_state"
 	}
 	args["states"] = wanted
-	return " AND d.state = ANY (@states::text[]::delivery_state[])"
+	return " AND d.state = ANY ((SELECT @states::text[]::delivery_state[])::delivery_state[])"
 }

@@ -71,13 +71,13 @@ func (s *server) listDeliveries(ctx context.Context, in *listDeliveriesIn) (*pag
 	if err != nil {
 		return nil, err
 	}
-	return readPage(id.Delivery, in.PageIn, func(limit int, before id.ID) ([]dispatcher.Delivery, error) {
-		found, err := s.d.Deliveries.List(ctx, filter, limit, before)
+	return searchPage(id.Delivery, in.PageIn, func(limit int, before id.ID) ([]dispatcher.Delivery, id.ID, error) {
+		p, err := s.d.Deliveries.Search(ctx, filter, limit, before)
 		if fault.Is(err, fault.Invalid) { // about the free text, or a search that takes too long for one
-			return nil, repoint(err, func(string) string { return "?q" })
+			err = repoint(err, func(string) string { return "?q" })
 		}
-		return found, err
-	}, viewDelivery, func(d dispatcher.Delivery) id.ID { return d.ID })
+		return p.Deliveries, p.Next, err
+	}, viewDelivery)
 }
 
 func (s *server) readFilter(ctx context.Context, in DeliveryFilter) (dispatcher.Filter, error) {

@@ -18,7 +18,7 @@ type PageIn struct {
 // shown twice and nothing left out.
 type Page[T any] struct {
 	Data       []T     `json:"data" nullable:"false"`
-	NextCursor *string `json:"next_cursor" doc:"Leads to the next page; null on the last."`
+	NextCursor *string `json:"next_cursor" doc:"Leads to the next page; null on the last. A page before it may be short, even empty: a search that finds little stops after some time, and goes on with the next page."`
 }
 
 type pageOut[T any] struct {
@@ -30,27 +30,39 @@ type pageOut[T any] struct {
 func readPage[T, J any](
 	kind id.Kind, in PageIn, list func(limit int, before id.ID) ([]T, error), show func(T) J, idOf func(T) id.ID,
 ) (*pageOut[J], error) {
+	return searchPage(kind, in, func(limit int, before id.ID) (found []T, next id.ID, err error) {
+		if found, err = list(limit+1, before); err == nil && len(found) > limit {
+			found, next = found[:limit], idOf(found[limit-1])
+		}
+		return found, next, err
+	}, show)
+}
+
+// searchPage is for lists that say themselves where the next page begins: a search may stop after some time, with a page
+// that is not full.
+func searchPage[T, J any](
+	kind id.Kind, in PageIn, search func(limit int, before id.ID) (found []T, next id.ID, err error), show func(T) J,
+) (*pageOut[J], error) {
 	before, err := parseCursor(kind, in.Cursor)
 	if err != nil {
 		return nil, err
 	}
-	found, err := list(in.Limit+1, before)
+	found, next, err := search(in.Limit, before)
 	if err != nil {
 		return nil, err
 	}
-	out := &pageOut[J]{Body: Page[J]{Data: make([]J, 0, min(len(found), in.Limit))}}
-	for i, thing := range found {
-		if i == in.Limit {
-			next := formatCursor(kind, idOf(found[i-1]))
-			out.Body.NextCursor = &next
-			break
-		}
+	out := &pageOut[J]{Body: Page[J]{Data: make([]J, 0, len(found))}}
+	for _, thing := range found {
 		out.Body.Data = append(out.Body.Data, show(thing))
+	}
+	if !next.IsZero() {
+		cursor := formatCursor(kind, next)
+		out.Body.NextCursor = &cursor
 	}
 	return out, nil
 }
 
-// A cursor is base64url of the list's kind, a colon, the bucket and the number of the last thing shown. It is opaque to
+// A cursor is base64url of the list's kind, a colon, the bucket and the number of the last thing shown or looked at. It is opaque to
 // callers, so its form may change.
 const cursorTail = 2 + 8
 

@@ -53,11 +53,12 @@ CROSS JOIN LATERAL (
 ) s`
 
 // What a status filter looks at first, so that the rare ones among millions of events are found by their deliveries:
-// those that are unfinished are few, those that failed have an index (deliveries_finished_failed).
+// those that are unfinished are few, those that failed have an index (deliveries_finished_unhappy_by_tenant).
 const (
 	unfinishedSQL = ` AND e.id IN (SELECT event_id FROM deliveries WHERE shard = @shard AND tenant_id = @tenant)`
 	failedSQL     = ` AND e.id IN (
-    SELECT event_id FROM deliveries_finished WHERE shard = @shard AND tenant_id = @tenant AND state = 'failed')`
+    SELECT event_id FROM deliveries_finished WHERE shard = @shard AND tenant_id = @tenant
+      AND state = 'failed' AND state <> 'succeeded')`
 )
 
 // narrowing gives the condition that a status filter adds to a list.

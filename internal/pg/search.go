@@ -69,9 +69,14 @@ const queryCanceled = "57014" // PostgreSQL's manual, appendix A; a statement_ti
 // SearchFault makes of a statement that ran out of its patience the fault that says by what to narrow the search. Any other
 // error stays as it is.
 func SearchFault(err error, by string) error {
-	var pgErr *pgconn.PgError
-	if errors.As(err, &pgErr) && pgErr.Code == queryCanceled {
+	if OutOfPatience(err) {
 		return fault.Wrap(fault.Invalid, err, "the search takes too long: narrow it by %s", by)
 	}
 	return err
+}
+
+// OutOfPatience reports whether a statement took longer than BoundSearch gave it.
+func OutOfPatience(err error) bool {
+	var pgErr *pgconn.PgError
+	return errors.As(err, &pgErr) && pgErr.Code == queryCanceled
 }
