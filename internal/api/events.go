@@ -64,9 +64,10 @@ func (s *server) listEvents(ctx context.Context, in *listEventsIn) (*pageOut[Eve
 	if err := faults.Err(); err != nil {
 		return nil, err
 	}
-	return readPage(id.Event, in.PageIn, func(limit int, before id.ID) ([]intake.Stored, error) {
-		return s.d.Intake.Events(ctx, tenantOf(ctx).ID, filter, limit, before)
-	}, viewEvent, func(e intake.Stored) id.ID { return e.ID })
+	return searchPage(id.Event, in.PageIn, func(limit int, before id.ID) ([]intake.Stored, id.ID, error) {
+		p, err := s.d.Intake.Search(ctx, tenantOf(ctx).ID, filter, limit, before)
+		return p.Events, p.Next, err
+	}, viewEvent)
 }
 
 // EventIn is the path of one event.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 	"net/netip"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -42,26 +44,22 @@ type Filter struct {
 	Since, Until time.Time
 }
 
-// The newest of each bucket from the end of the primary key's range, or through audit_log_by_object, then the newest of
-// those.
-const listSQL = `
-SELECT a.shard, a.id, a.tenant_id, a.action, a.object_kind, a.object_id, a.actor::text, a.actor_key, a.actor_name,
-    a.address, a.details::text
-FROM unnest(@shards::smallint[]) b(shard) CROSS JOIN LATERAL (
-    SELECT * FROM audit_log l
-    WHERE l.shard = b.shard AND l.id < @before::bigint + CASE WHEN b.shard < @before_shard THEN 1 ELSE 0 END
-        AND l.id >= @since AND l.id < @until
-        AND (@tenant::bigint = 0 OR l.tenant_id = @tenant)
-        AND (@object::bigint = 0 OR l.object_id = @object AND l.object_kind = @kind)
-        AND (@action = '' OR l.action = @action)
-        AND (@key::bigint = 0 OR l.actor_key = @key)
-        AND (@actor = '' OR l.actor_name = @actor OR l.actor::text = @actor)
-    ORDER BY l.id DESC LIMIT @limit) a
-ORDER BY a.id DESC, a.shard DESC LIMIT @limit`
+// One walk back in time over all buckets: through the index of what is asked for, audit_log_by_action, _by_actor, _by_key,
+// _by_tenant or _by_object, or else through audit_log_by_id, whose key is spelled id + 0.
+const (
+	listHead = `
+SELECT l.shard, l.id, l.tenant_id, l.action, l.object_kind, l.object_id, l.actor::text, l.actor_key, l.actor_name,
+    l.address, l.details::text
+FROM audit_log l
+WHERE $id >= @since AND $id < @until AND $id <= @before AND (l.id < @before OR l.shard < @before_shard)`
+	listTail = `
+ORDER BY $id DESC, l.shard DESC LIMIT @limit`
+)
 
 // List gives the newest entries that fit, made before the one named (zero: from the newest).
 func (l *Log) List(ctx context.Context, f Filter, limit int, before id.ID) ([]Record, error) {
-	rows, err := l.db.Query(ctx, listSQL, f.args(limit, before))
+	sql, args := f.sql(limit, before)
+	rows, err := l.db.Query(ctx, sql, args)
 	if err != nil {
 		return nil, pg.Fault(fmt.Errorf("read the audit log: %w", err))
 	}
@@ -72,27 +70,12 @@ func (l *Log) List(ctx context.Context, f Filter, limit int, before id.ID) ([]Re
 	return records, nil
 }
 
-func (f Filter) args(limit int, before id.ID) pgx.StrictNamedArgs {
+func (f Filter) sql(limit int, before id.ID) (string, pgx.StrictNamedArgs) {
 	args := pgx.StrictNamedArgs{
-		"shards": id.AllBuckets(), "tenant": int64(0), "object": int64(0), "kind": "", "action": string(f.Action),
-		"key": int64(0), "actor": f.Actor, "since": int64(0), "until": int64(math.MaxInt64), "limit": limit,
-		"before": before.N, "before_shard": before.Shard,
+		"since": int64(0), "until": int64(math.MaxInt64), "limit": limit, "before": before.N, "before_shard": before.Shard,
 	}
 	if before.IsZero() {
 		args["before"], args["before_shard"] = int64(math.MaxInt64), int16(0)
-	}
-	if f.Tenant != nil {
-		// Its own bucket, and that of API keys, of which some are bound to it.
-		args["tenant"], args["shards"] = f.Tenant.N, []int16{0, f.Tenant.Shard}
-		if f.Tenant.Shard == 0 {
-			args["shards"] = []int16{0}
-		}
-	}
-	if f.Object != nil {
-		args["object"], args["kind"], args["shards"] = f.Object.ID.N, string(f.Object.Kind), []int16{f.Object.ID.Shard}
-	}
-	if f.Key != nil {
-		args["key"] = f.Key.N
 	}
 	if !f.Since.IsZero() {
 		args["since"] = id.Floor(f.Since)
@@ -100,7 +83,38 @@ func (f Filter) args(limit int, before id.ID) pgx.StrictNamedArgs {
 	if !f.Until.IsZero() {
 		args["until"] = id.Floor(f.Until)
 	}
-	return args
+	conditions, ordered := "", "l.id"
+	add := func(condition, name string, value any) {
+		conditions += condition
+		args[name] = value
+	}
+	if f.Tenant != nil { // in its own bucket, and of API keys that are bound to it in 0
+		add(" AND l.tenant_id = @tenant", "tenant", f.Tenant.N)
+	}
+	if f.Object != nil {
+		add(" AND l.shard = @shard AND l.object_id = @object AND l.object_kind = @kind", "object", f.Object.ID.N)
+		args["shard"], args["kind"] = f.Object.ID.Shard, string(f.Object.Kind)
+	}
+	if f.Action != "" {
+		add(" AND l.action = @action", "action", string(f.Action))
+	}
+	if f.Key != nil {
+		add(" AND l.actor_key = @key", "key", f.Key.N)
+	}
+	if f.Actor != "" && !isKind(f.Actor) {
+		add(" AND l.actor_name = @actor", "actor", f.Actor)
+	}
+	if conditions == "" {
+		ordered = "(l.id + 0)"
+	}
+	if f.Actor != "" && isKind(f.Actor) { // no index: each kind is frequent, or else there is little
+		add(" AND (l.actor_name = @actor OR l.actor::text = @actor)", "actor", f.Actor)
+	}
+	return strings.NewReplacer("$id", ordered).Replace(listHead + conditions + listTail), args
+}
+
+func isKind(actor string) bool {
+	return slices.Contains([]ActorKind{ByKey, ByCLI, BySystem}, ActorKind(actor))
 }
 
 func scan(row pgx.CollectableRow) (Record, error) {

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/postrider/postrider/internal/id"
+	"github.com/postrider/postrider/internal/pg"
 )
 
 // Gather holds the queue until n requests wait in it, and then lets them go as one group.
@@ -109,7 +110,14 @@ func ListWithin(ctx context.Context, tx pgx.Tx, tenant id.ID, patience time.Dura
 	_, err := list(ctx, tx, patience, selectSQL+listSQL+newestFirstSQL, pgx.StrictNamedArgs{
 		"shard": tenant.Shard, "tenant": tenant.N, "since": int64(0), "until": int64(1), "type": "rare", "status": "", "limit": 1,
 	}, scanStored(tenant))
-	return err
+	return pg.SearchFault(err, "since and until")
+}
+
+// SearchWith is Search that looks at so many events first, within a budget, and at all at once only if told to.
+func (i *Intake) SearchWith(
+	ctx context.Context, tenant id.ID, f Filter, limit int, before id.ID, look int, budget, atOnce time.Duration,
+) (Page, error) {
+	return i.search(ctx, tenant, f, limit, before, allowance{budget, look, atOnce})
 }
 
 // SelectSQL and its companions are the statements that the plans of are looked at.

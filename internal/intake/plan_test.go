@@ -52,7 +52,7 @@ func TestStatementsUseTheirIndexes(t *testing.T) {
 		"what failed": {
 			intake.ListByStatusSQL("failed"),
 			pgx.NamedArgs{"since": 0, "until": int64(1<<63 - 1), "type": "", "status": "failed", "limit": 50},
-			[]string{"finished_p2_shard_id_idx"},
+			[]string{"finished_p2_shard_tenant_id_id_idx"},
 			[]string{scan},
 		},
 		"what is queued": {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -114,27 +115,38 @@ LIMIT @limit`
 // a type that hardly any event has is looked for through all the history there is: a search that takes longer than
 // pg.SearchPatience is an Invalid fault that says to narrow it.
 func (i *Intake) Events(ctx context.Context, tenant id.ID, f Filter, limit int, before id.ID) ([]Stored, error) {
+	s, err := f.searchOf(tenant, before, limit)
+	if err != nil {
+		return nil, err
+	}
+	err = i.searches.Run(ctx, i.db, func(tx pgx.Tx) (err error) {
+		s.events, err = list(ctx, tx, pg.SearchPatience, s.sql, s.args, s.scan)
+		return pg.SearchFault(err, "since and until")
+	})
+	return s.events, err
+}
+
+// searchOf makes a search for so many events at most.
+func (f Filter) searchOf(tenant, before id.ID, want int) (*searching, error) {
 	narrow, err := narrowing(f.Status)
 	if err != nil {
 		return nil, err
 	}
-	until := int64(1<<63 - 1)
+	s := &searching{
+		sql: selectSQL + listSQL + narrow + newestFirstSQL, scan: scanStored(tenant),
+		tenant: tenant, want: want, since: id.Floor(f.Since), until: math.MaxInt64,
+	}
 	if !f.Until.IsZero() {
-		until = id.Floor(f.Until)
+		s.until = id.Floor(f.Until)
 	}
 	if !before.IsZero() {
-		until = min(until, before.N)
+		s.until = min(s.until, before.N)
 	}
-	args := pgx.StrictNamedArgs{
-		"shard": tenant.Shard, "tenant": tenant.N, "since": id.Floor(f.Since), "until": until,
-		"type": f.Type, "status": f.Status, "limit": limit,
+	s.args = pgx.StrictNamedArgs{
+		"shard": tenant.Shard, "tenant": tenant.N, "since": s.since, "until": s.until,
+		"type": f.Type, "status": f.Status, "limit": want,
 	}
-	var events []Stored
-	err = i.searches.Run(ctx, i.db, func(tx pgx.Tx) (err error) {
-		events, err = list(ctx, tx, pg.SearchPatience, selectSQL+listSQL+narrow+newestFirstSQL, args, scanStored(tenant))
-		return err
-	})
-	return events, err
+	return s, nil
 }
 
 // list runs the statement of a list within patience.
@@ -150,7 +162,7 @@ func list(
 		events, err = pgx.CollectRows(rows, scan)
 	}
 	if err != nil {
-		return nil, pg.SearchFault(fmt.Errorf("list events: %w", err), "since and until")
+		return nil, fmt.Errorf("list events: %w", err)
 	}
 	return events, nil
 }
