@@ -8,3 +8,6 @@ func SealedColumns() []string {
 	}
 	return out
 }
+
+// LookAt has searches look at so many rows in one go.
+func (s *Store) LookAt(n int) { s.lookAt = n }

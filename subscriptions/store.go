@@ -51,6 +51,7 @@ type Store struct {
 	changed  func(id.ID)
 	unsealed unsealedCache
 	types    Catalogue
+	lookAt   int // how many rows a search looks at in one go
 }
 
 // New makes a Store. It does not touch the database.
@@ -65,7 +66,7 @@ func New(d Deps) *Store {
 	return &Store{
 		db: d.DB, ids: d.IDs, now: d.Now, box: vault{d.Box},
 		rules:   rules{checkURL: d.CheckURL, maxTimeout: longest},
-		changed: d.Changed, types: Catalogue{db: d.DB},
+		changed: d.Changed, types: Catalogue{db: d.DB}, lookAt: lookAt,
 	}
 }
 
