@@ -2,12 +2,12 @@ package console
 
 import (
 	"context"
-	"strconv"
 	"time"
 
 	"github.com/postrider/postrider/dispatcher"
 	"github.com/postrider/postrider/internal/fault"
 	"github.com/postrider/postrider/internal/id"
+	"github.com/postrider/postrider/internal/timeline"
 	"github.com/postrider/postrider/internal/web"
 	"github.com/postrider/postrider/subscriptions"
 )
@@ -19,9 +19,9 @@ type deliveryPage struct {
 	Delivery deliveryRow
 	Endpoint subscriptions.Endpoint
 	Remedy   string
-	Attempts []attemptView
+	Attempts []timeline.Attempt
 	More     bool // there are older attempts than these
-	Steps    []step
+	Steps    []timeline.Step
 	Payload  web.Body
 	Event    eventFacts
 	Others   []deliveryRow // the event's other deliveries
@@ -33,15 +33,6 @@ type deliveryPage struct {
 type eventFacts struct {
 	Type, ContentType string
 	Size              int
-}
-
-// attemptView is an attempt with its waterfall.
-type attemptView struct {
-	dispatcher.Attempt
-	Body      web.Body
-	Waterfall waterfall
-	Waited    *time.Duration // since the attempt before it ended, or since the delivery was made; nil: unknown
-	Open      bool
 }
 
 func (p *pages) delivery(v *web.Visit) error {
@@ -84,8 +75,8 @@ func (p *pages) readDelivery(ctx context.Context, dlv id.ID) (deliveryPage, erro
 	if data.More = len(attempts) > shownAttempts; data.More {
 		attempts = attempts[:shownAttempts]
 	}
-	data.Attempts = viewAttempts(attempts, d.CreatedAt, data.More)
-	data.Steps = schedule(d, data.Endpoint.RetrySchedule, p.d.Schedule)
+	data.Attempts = timeline.Attempts(attempts, d.CreatedAt, data.More)
+	data.Steps = timeline.Schedule(d, data.Endpoint.RetrySchedule, p.d.Schedule)
 	if err := p.readPayload(ctx, d, &data); err != nil {
 		return data, err
 	}
@@ -119,60 +110,6 @@ func (p *pages) readPayload(ctx context.Context, d dispatcher.Delivery, data *de
 	data.Payload = web.NewBody(payload, false)
 	data.Event = eventFacts{Type: d.EventType, ContentType: contentType, Size: len(payload)}
 	return nil
-}
-
-// viewAttempts draws attempts, the newest first. more: there are older ones, before the last of these.
-func viewAttempts(attempts []dispatcher.Attempt, made time.Time, more bool) []attemptView {
-	out := make([]attemptView, 0, len(attempts))
-	for i, a := range attempts {
-		view := attemptView{Attempt: a, Body: web.NewBody(a.ResponseBody, a.Truncated), Waterfall: draw(a.Timings), Open: i == 0}
-		switch {
-		case i+1 < len(attempts):
-			if before := attempts[i+1]; before.Timings.Total != nil {
-				waited := a.StartedAt.Sub(before.StartedAt.Add(*before.Timings.Total))
-				view.Waited = &waited
-			}
-		case !more:
-			waited := a.StartedAt.Sub(made)
-			view.Waited = &waited
-		}
-		out = append(out, view)
-	}
-	return out
-}
-
-// step is one try of the schedule.
-type step struct {
-	Label       string
-	Class, Word string // how it went; "": it did not come to that
-}
-
-// schedule lays out the tries that a delivery gets by itself, and where it stands.
-func schedule(d dispatcher.Delivery, own, usual []time.Duration) []step {
-	delays := own
-	if delays == nil {
-		delays = usual
-	}
-	steps := []step{{Label: "first try"}}
-	for i, delay := range delays {
-		steps = append(steps, step{Label: "retry " + strconv.Itoa(i+1) + " after " + web.Span(delay)})
-	}
-	failed := d.Failures
-	if d.State == dispatcher.StateSucceeded {
-		failed--
-	}
-	failed = min(max(failed, 0), len(steps))
-	for i := range steps[:failed] {
-		steps[i].Class, steps[i].Word = "past", "failed"
-	}
-	switch {
-	case failed == len(steps):
-	case d.State == dispatcher.StateSucceeded:
-		steps[failed].Class, steps[failed].Word = "done", "succeeded"
-	case !d.State.Finished():
-		steps[failed].Class, steps[failed].Word = "now", "next"
-	}
-	return steps
 }
 
 func (p *pages) retryDelivery(v *web.Visit) error {

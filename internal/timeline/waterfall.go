@@ -1,4 +1,6 @@
-package console
+// Package timeline lays out what became of a delivery over time, for the pages that show it to support staff and to tenants: its
+// attempts, the stages of each, and the schedule of its retries. It is pure, and leaves it to the caller what a reader may see.
+package timeline
 
 import (
 	"time"
@@ -6,13 +8,14 @@ import (
 	"github.com/postrider/postrider/dispatcher"
 )
 
-// waterfall is an attempt's stages where they lay in time, ready to be drawn: lengths are of a drawing that is so wide.
-type waterfall struct {
+// Waterfall is an attempt's stages where they lay in time, ready to be drawn: lengths are of a drawing that is so wide.
+type Waterfall struct {
 	Width, Height int
-	Rows          []stage
+	Rows          []Stage
 }
 
-type stage struct {
+// Stage is one bar of it.
+type Stage struct {
 	Name, Class string
 	Took        time.Duration
 	X, Y, W     float64
@@ -29,13 +32,13 @@ const (
 	fallTextUp = 12
 )
 
-// draw lays an attempt's stages out. What a kept-alive connection had no need of is left out; what is between the stages that
+// Draw lays an attempt's stages out. What a kept-alive connection had no need of is left out; what is between the stages that
 // were measured is waiting for the answer.
-func draw(t dispatcher.Timings) waterfall {
+func Draw(t dispatcher.Timings) Waterfall {
 	if t.Total == nil || *t.Total <= 0 {
-		return waterfall{}
+		return Waterfall{}
 	}
-	w := waterfall{Width: fallWidth}
+	w := Waterfall{Width: fallWidth}
 	scale := (fallWidth - fallLeft - fallRight) / float64(*t.Total)
 	at := time.Duration(0)
 	add := func(name, class string, from, took time.Duration) {
@@ -43,7 +46,7 @@ func draw(t dispatcher.Timings) waterfall {
 			return
 		}
 		y := float64(len(w.Rows) * fallRow)
-		w.Rows = append(w.Rows, stage{
+		w.Rows = append(w.Rows, Stage{
 			Name: name, Class: class, Took: took, X: fallLeft + float64(from)*scale, W: max(float64(took)*scale, fallThin), Y: y + 3,
 			TextY: y + fallTextUp,
 		})
