@@ -52,7 +52,8 @@ type chance struct {
 	Addressed bool   // the event was meant for some endpoints alone
 }
 
-// events_by_tenant, forwards, or events_pkey; endpoints_by_tenant; then the primary keys, as statusSQL.
+// events_by_tenant, forwards; endpoints_by_tenant; then the primary keys, for each delivery in the one partition that it lies in.
+// Its transaction is pg.Indexed.
 const chancesSQL = `
 SELECT e.id AS event, e.type, coalesce(e.group_key, '') AS group_key, e.deliver_at, p.id AS endpoint, p.event_types AS patterns,
     p.status::text, p.ordering = 'group' AS ordered, coalesce(x.id, 0) AS delivery, coalesce(x.state::text, '') AS state,
@@ -64,12 +65,11 @@ FROM (SELECT * FROM events e
 CROSS JOIN (SELECT * FROM endpoints p
     WHERE p.shard = @shard AND p.tenant_id = @tenant AND p.deleted_at IS NULL AND (@endpoint::bigint = 0 OR p.id = @endpoint)) p
 LEFT JOIN LATERAL (
-    SELECT d.id, d.state FROM deliveries d
-    WHERE d.shard = @shard AND d.id = ANY (e.delivery_ids) AND d.endpoint_id = p.id
-    UNION ALL
-    SELECT f.id, f.state FROM unnest(e.delivery_ids) AS n (id)
-    JOIN deliveries_finished f ON f.shard = @shard AND f.id = n.id WHERE f.endpoint_id = p.id
-    LIMIT 1) x ON true
+    SELECT y.id, y.state FROM unnest(e.delivery_ids) AS n (id) CROSS JOIN LATERAL (
+        (SELECT d.id, d.state, d.endpoint_id FROM deliveries d WHERE d.shard = @shard AND d.id = n.id LIMIT 1)
+        UNION ALL
+        (SELECT f.id, f.state, f.endpoint_id FROM deliveries_finished f WHERE f.shard = @shard AND f.id = n.id LIMIT 1)) y
+    WHERE y.endpoint_id = p.id LIMIT 1) x ON true
 ORDER BY e.id, p.id`
 
 func (i *Intake) chances(ctx context.Context, db pg.Querier, r Replay, after int64, limit int) ([]chance, error) {
@@ -162,9 +162,16 @@ func mayReplay(ctx context.Context, db pg.Querier, r Replay) error {
 
 // CountReplay counts what a step over the events behind after would do, and does nothing.
 func (i *Intake) CountReplay(ctx context.Context, r Replay, after int64, limit int) (ReplayStep, error) {
-	found, err := i.chances(ctx, i.db, r, after, limit)
+	var found []chance
+	err := i.searches.Run(ctx, i.db, func(tx pgx.Tx) (err error) {
+		if err := pg.Indexed(ctx, tx); err != nil {
+			return err //nolint:wrapcheck // says it all
+		}
+		found, err = i.chances(ctx, tx, r, after, limit)
+		return err
+	})
 	if err != nil {
-		return ReplayStep{}, pg.Fault(err)
+		return ReplayStep{}, err //nolint:wrapcheck // says it all
 	}
 	return r.step(found, limit), nil
 }
@@ -190,7 +197,8 @@ func (r Replay) step(found []chance, limit int) ReplayStep {
 const lockEventsSQL = `
 SELECT FROM events e WHERE e.shard = @shard AND e.id = ANY (@events::bigint[]) ORDER BY e.id FOR UPDATE`
 
-// Replay carries out a step over the events behind after, in the caller's transaction. Wake the bucket after the commit.
+// Replay carries out a step over the events behind after, in the caller's transaction, which is pg.Indexed. Wake the
+// bucket after the commit.
 func (i *Intake) Replay(ctx context.Context, tx pgx.Tx, r Replay, after int64, limit int, now time.Time) (ReplayStep, error) {
 	if err := mayReplay(ctx, tx, r); err != nil {
 		return ReplayStep{}, err

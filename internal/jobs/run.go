@@ -178,6 +178,9 @@ func (j *Jobs) step(ctx context.Context, p progress) error {
 
 func (j *Jobs) inStep(ctx context.Context, p progress, do func(tx pgx.Tx, p progress) error) error {
 	return pg.InTx(ctx, j.deps.DB, func(tx pgx.Tx) error { //nolint:wrapcheck // says it all
+		if err := pg.Indexed(ctx, tx); err != nil {
+			return err
+		}
 		held, err := one(ctx, tx, holdSQL, pgx.StrictNamedArgs{"shard": p.Shard, "id": p.ID, "owner": j.owner})
 		if fault.Is(err, fault.NotFound) {
 			return errLost
