@@ -32,8 +32,8 @@ type DeskDeps struct {
 // lease.
 type Desk struct {
 	deps       DeskDeps
-	unfinished resting[Unfinished]
-	finished   resting[map[State]int64]
+	unfinished pg.Resting[Unfinished]
+	finished   pg.Resting[map[State]int64]
 }
 
 const defaultConns = 16 // database.max_conns
@@ -43,7 +43,7 @@ func NewDesk(deps DeskDeps) *Desk {
 	if deps.Searches == nil {
 		deps.Searches = pg.NewSearches(defaultConns)
 	}
-	return &Desk{deps: deps, unfinished: resting[Unfinished]{factor: 10}, finished: resting[map[State]int64]{factor: 50}}
+	return &Desk{deps: deps, unfinished: pg.Resting[Unfinished]{Factor: 10}, finished: pg.Resting[map[State]int64]{Factor: 50}}
 }
 
 // Delivery is one delivery as people see it.

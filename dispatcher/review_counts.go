@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -38,9 +37,9 @@ type Unfinished struct {
 	OldestDue time.Time
 }
 
-// CountUnfinished counts what is not finished, or gives what it counted last: see resting. It reads the whole backlog.
+// CountUnfinished counts what is not finished, or gives what it counted last: see pg.Resting. It reads the whole backlog.
 func (k *Desk) CountUnfinished(ctx context.Context) (Unfinished, error) {
-	return k.unfinished.read(func() (Unfinished, error) { return countUnfinished(ctx, k.deps.DB, k.deps.Now()) })
+	return k.unfinished.Read(func() (Unfinished, error) { return countUnfinished(ctx, k.deps.DB, k.deps.Now()) })
 }
 
 func countUnfinished(ctx context.Context, db pg.Querier, now time.Time) (Unfinished, error) {
@@ -59,9 +58,9 @@ func countUnfinished(ctx context.Context, db pg.Querier, now time.Time) (Unfinis
 }
 
 // CountFinished counts what is finished, of which there may be a hundred times as much as of the rest, or gives what it
-// counted last: see resting. Nil: nobody could count yet.
+// counted last: see pg.Resting. Nil: nobody could count yet.
 func (k *Desk) CountFinished(ctx context.Context) (map[State]int64, error) {
-	counts, err := k.finished.read(func() (map[State]int64, error) { return countFinished(ctx, k.deps.DB) })
+	counts, err := k.finished.Read(func() (map[State]int64, error) { return countFinished(ctx, k.deps.DB) })
 	return maps.Clone(counts), err
 }
 
@@ -85,34 +84,4 @@ func countFinished(ctx context.Context, db pg.Querier) (map[State]int64, error) 
 		return nil, pg.Fault(fmt.Errorf("count finished deliveries: %w", err))
 	}
 	return counts, nil
-}
-
-// resting gives what a count gave last for factor times as long as that count took, so that counting takes no more than
-// one in factor of a core's time, however much there is. One that took less than cheapCount rests not at all.
-type resting[T any] struct {
-	factor int
-	mu     sync.Mutex
-	known  T
-	until  time.Time // by this process's monotonic clock
-}
-
-const cheapCount = 20 * time.Millisecond
-
-// read counts, or rests. A count that failed has its error told once; it took its time too, so the rest after it is as
-// long as after one that did not, with what was known before.
-func (r *resting[T]) read(count func() (T, error)) (T, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	start := time.Now()
-	if start.Before(r.until) {
-		return r.known, nil
-	}
-	counted, err := count()
-	if took := time.Since(start); took > cheapCount {
-		r.until = time.Now().Add(time.Duration(r.factor) * took)
-	}
-	if err == nil {
-		r.known = counted
-	}
-	return r.known, err
 }

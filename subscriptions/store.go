@@ -52,6 +52,7 @@ type Store struct {
 	unsealed unsealedCache
 	types    Catalogue
 	lookAt   int // how many rows a search looks at in one go
+	counted  pg.Resting[EndpointCounts]
 }
 
 // New makes a Store. It does not touch the database.
@@ -64,7 +65,8 @@ func New(d Deps) *Store {
 		d.Changed = func(id.ID) {}
 	}
 	return &Store{
-		db: d.DB, ids: d.IDs, now: d.Now, box: vault{d.Box},
+		counted: pg.Resting[EndpointCounts]{Factor: 10},
+		db:      d.DB, ids: d.IDs, now: d.Now, box: vault{d.Box},
 		rules:   rules{checkURL: d.CheckURL, maxTimeout: longest},
 		changed: d.Changed, types: Catalogue{db: d.DB}, lookAt: lookAt,
 	}

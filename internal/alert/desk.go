@@ -48,11 +48,12 @@ type Desk struct {
 	db    *pgxpool.Pool
 	newID func() int64
 	now   func() time.Time
+	open  pg.Resting[map[Kind]int64]
 }
 
 // NewDesk makes a desk. newID gives a notice its id, now is the database's clock.
 func NewDesk(db *pgxpool.Pool, newID func() int64, now func() time.Time) *Desk {
-	return &Desk{db: db, newID: newID, now: now}
+	return &Desk{db: db, newID: newID, now: now, open: pg.Resting[map[Kind]int64]{Factor: 10}}
 }
 
 // row is an alert as its table has it.

@@ -2,13 +2,13 @@ package alert_test
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-
 	"github.com/postrider/postrider/internal/alert"
 	"github.com/postrider/postrider/internal/fault"
 	"github.com/postrider/postrider/internal/id"
@@ -149,7 +149,7 @@ func TestPagesGiveEachAlertOnceNewestFirst(t *testing.T) {
 
 func TestOpenAlertsAreCounted(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 3)
+	w := newWorld(t, 5)
 	d := w.desk()
 	w.raise(w.finding(0, alert.DeliveryFailed, ""), w.finding(1, alert.DeliveryFailed, ""), w.finding(2, alert.DeliveryFailed, ""))
 	all := w.list(d, nil, nil, 10, id.ID{})
@@ -161,6 +161,20 @@ func TestOpenAlertsAreCounted(t *testing.T) {
 	}
 	if n, err := d.CountOpen(t.Context()); n != 1 || err != nil {
 		t.Errorf("CountOpen = %d, %v; want 1", n, err)
+	}
+	w.raise(w.finding(3, alert.EndpointDead, ""), w.finding(4, alert.EndpointDead, ""))
+	stranger := id.ID{Shard: all[0].Tenant.Shard, N: all[0].Tenant.N + 1}
+	for what, c := range map[string]struct {
+		tenant *id.ID
+		want   map[alert.Kind]int64
+	}{
+		"all":          {nil, map[alert.Kind]int64{alert.DeliveryFailed: 1, alert.EndpointDead: 2}},
+		"the tenant's": {&all[0].Tenant, map[alert.Kind]int64{alert.DeliveryFailed: 1, alert.EndpointDead: 2}},
+		"another's":    {&stranger, map[alert.Kind]int64{}},
+	} {
+		if got, err := d.CountOpenByKind(t.Context(), c.tenant); err != nil || !maps.Equal(got, c.want) {
+			t.Errorf("%s: %v, %v; want %v", what, got, err, c.want)
+		}
 	}
 }
 

@@ -1,21 +1,23 @@
-package dispatcher
+package pg_test
 
 import (
 	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/postrider/postrider/internal/pg"
 )
 
 // A count that takes long, or that fails for taking too long, is not begun again before it has been paid for.
 func TestCountingRestsInProportion(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := resting[int]{factor: 50}
+		r := pg.Resting[int]{Factor: 50}
 		counts, slow := 0, errors.New("too slow")
 		read := func(takes time.Duration, fails error, want, wantCounts int, wantErr error) {
 			t.Helper()
-			got, err := r.read(func() (int, error) {
+			got, err := r.Read(func() (int, error) {
 				counts++
 				<-time.After(takes)
 				return counts, fails
