@@ -152,6 +152,19 @@ func (k *Desk) CancelUnfinished(ctx context.Context, endpoint id.ID, reason Reas
 	}
 }
 
+// CancelUnfinishedOf is CancelUnfinished of several endpoints: those of a tenant that was just deleted, for example. Should the
+// process die in between, a sweep finds the endpoints deleted and does the rest.
+func (k *Desk) CancelUnfinishedOf(ctx context.Context, endpoints []id.ID, reason Reason) (total int64, err error) {
+	for _, e := range endpoints {
+		n, err := k.CancelUnfinished(ctx, e, reason)
+		total += n
+		if err != nil {
+			return total, err
+		}
+	}
+	return total, nil
+}
+
 // Index deliveries_due, one look for each endpoint.
 const waitingSQL = `
 SELECT e.id FROM unnest(@endpoints::bigint[]) AS e(id)

@@ -117,6 +117,24 @@ func TestCancelUnfinishedGoesThroughAllOfThem(t *testing.T) {
 	}
 }
 
+func TestCancelUnfinishedOfSeveralEndpoints(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	ten := o.tenant()
+	gone := []id.ID{o.endpoint(ten, "dead", ""), o.endpoint(ten, "dead", ""), o.endpoint(ten, "dead", "")}
+	for i, ep := range gone {
+		for range i {
+			o.delivery(row{ten: ten, ep: ep, state: "pending"})
+		}
+	}
+	if got, err := o.desk.CancelUnfinishedOf(t.Context(), gone, dispatcher.ReasonTenantDeleted); got != 3 || err != nil {
+		t.Errorf("got %d, %v; want 3", got, err)
+	}
+	if n := o.count(`SELECT count(*) FROM deliveries WHERE tenant_id = $1`, ten.N); n != 0 {
+		t.Errorf("%d are left", n)
+	}
+}
+
 func TestCancelUnfinishedLeavesALivingEndpointAlone(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)

@@ -105,18 +105,15 @@ func (s *server) updateTenant(ctx context.Context, in *updateTenantIn) (*tenantO
 
 func plainMetadata(m metadata) (map[string]any, bool) { return m, true }
 
-// deleteTenant takes the tenant away first, so that nothing new is made, and then cancels what is not finished. Should
-// the process die in between, the dispatcher's sweep finds the endpoints deleted and does the same.
+// deleteTenant takes the tenant away first, so that nothing new is made, and then cancels what is not finished.
 func (s *server) deleteTenant(ctx context.Context, _ *TenantIn) (*struct{}, error) {
 	_, endpoints, err := s.d.Subscriptions.DeleteTenant(ctx, id.Tenant.Format(tenantOf(ctx).ID))
 	if err != nil {
 		return nil, err
 	}
 	s.d.Keys.Forget()
-	for _, e := range endpoints {
-		if _, err := s.d.Deliveries.CancelUnfinished(ctx, e, dispatcher.ReasonTenantDeleted); err != nil {
-			return nil, err
-		}
+	if _, err := s.d.Deliveries.CancelUnfinishedOf(ctx, endpoints, dispatcher.ReasonTenantDeleted); err != nil {
+		return nil, err
 	}
 	return &struct{}{}, nil
 }
