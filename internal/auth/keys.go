@@ -183,7 +183,11 @@ LIMIT @limit`
 // List gives the keys that are not revoked, expired ones too, newest first, from the one after before on (the zero id: from
 // the newest).
 func (k *Keys) List(ctx context.Context, limit int, before id.ID) ([]Key, error) {
-	rows, err := k.db.Query(ctx, listSQL, pgx.StrictNamedArgs{"before": before.N, "limit": limit})
+	return k.list(ctx, listSQL, pgx.StrictNamedArgs{"before": before.N, "limit": limit})
+}
+
+func (k *Keys) list(ctx context.Context, sql string, args pgx.StrictNamedArgs) ([]Key, error) {
+	rows, err := k.db.Query(ctx, sql, args)
 	if err != nil {
 		return nil, pg.Fault(fmt.Errorf("list API keys: %w", err))
 	}
@@ -192,6 +196,19 @@ func (k *Keys) List(ctx context.Context, limit int, before id.ID) ([]Key, error)
 		return nil, pg.Fault(fmt.Errorf("list API keys: %w", err))
 	}
 	return keys, nil
+}
+
+// Reads the table, from the newest key on: the keys of all tenants are not so many that a page needs an index of it.
+const ofTenantSQL = `
+SELECT ` + keyColumns + `
+FROM api_keys
+WHERE tenant_shard = @shard AND tenant_id = @tenant AND revoked_at IS NULL
+ORDER BY id DESC
+LIMIT @limit`
+
+// OfTenant gives the newest keys that are bound to a tenant and not revoked, expired ones too.
+func (k *Keys) OfTenant(ctx context.Context, tenant id.ID, limit int) ([]Key, error) {
+	return k.list(ctx, ofTenantSQL, pgx.StrictNamedArgs{"shard": tenant.Shard, "tenant": tenant.N, "limit": limit})
 }
 
 // Uses the primary key.

@@ -219,6 +219,32 @@ func TestKeysOfATenant(t *testing.T) {
 	wantCode(t, err, fault.NotFound)
 }
 
+func TestOfTenantGivesItsOwnKeysNewestFirst(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	ten, other := b.tenant(t), b.tenant(t)
+	var want []id.ID
+	for _, tenant := range []*id.ID{&ten, &other, nil, &ten, &ten} {
+		k, _ := b.create(t, auth.NewKey{Name: "n", Scopes: auth.Scopes(), Tenant: tenant})
+		if tenant == &ten {
+			want = append([]id.ID{k.ID}, want...)
+		}
+	}
+	if err := b.Revoke(t.Context(), want[2]); err != nil {
+		t.Fatal(err)
+	}
+	for limit, want := range map[int][]id.ID{10: want[:2], 1: want[:1]} {
+		keys, err := b.OfTenant(t.Context(), ten, limit)
+		var got []id.ID
+		for _, k := range keys {
+			got = append(got, k.ID)
+		}
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%d of them: %v, %v; want %v", limit, got, err, want)
+		}
+	}
+}
+
 func TestAnIDThatNamesABucketIsNoKeys(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
