@@ -2,6 +2,7 @@ package main
 
 import (
 	"net/http"
+	"net/url"
 
 	"github.com/postrider/postrider/internal/audit"
 	"github.com/postrider/postrider/internal/auth"
@@ -16,6 +17,9 @@ func (w *wiring) pages(door *auth.Door) map[string]http.Handler {
 	staff := console.New(console.Deps{
 		Subscriptions: w.store, Intake: w.intake, Deliveries: w.desk, Alerts: w.alerts, Keys: w.keys, Door: door,
 		Sessions: w.sessions, Audit: audit.NewLog(w.db.pool), Wake: w.wake, Now: w.db.clock.Now, Logger: w.log,
+		PortalURL: func(token string) string {
+			return publicURL(w.cfg.HTTP, w.addr) + "/portal/enter?" + url.Values{"token": {token}}.Encode()
+		},
 		Schedule: w.cfg.Delivery.RetrySchedule, UserAgent: userAgent(), Version: buildVersion(),
 	})
 	tenants := portal.New(portal.Deps{

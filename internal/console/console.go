@@ -40,6 +40,8 @@ type Deps struct {
 	Now    func() time.Time  // the database's clock
 	Logger zerolog.Logger
 
+	// PortalURL is the address at which a link's token opens a tenant's portal.
+	PortalURL func(token string) string
 	// Schedule is the retry schedule of endpoints without one of their own.
 	Schedule  []time.Duration
 	UserAgent string // of our requests

@@ -135,7 +135,7 @@ func (p *pages) rows(ctx context.Context, found []dispatcher.Delivery) ([]delive
 func filterChoices() choices {
 	c := choices{
 		States: []web.Option{{Value: "", Label: "any"}}, Outcomes: []web.Option{{Value: "", Label: "any"}},
-		Spans: []web.Option{{Value: "", Label: "any time"}, {Value: "1h", Label: "last hour"}, {Value: "24h", Label: "last 24 hours"}, {Value: "7d", Label: "last 7 days"}},
+		Spans: spans(),
 	}
 	for _, s := range dispatcher.States() {
 		c.States = append(c.States, web.Option{Value: s.String(), Label: strings.ReplaceAll(s.String(), "_", " ")})
@@ -144,6 +144,11 @@ func filterChoices() choices {
 		c.Outcomes = append(c.Outcomes, web.Option{Value: o.String(), Label: strings.ReplaceAll(o.String(), "_", " ")})
 	}
 	return c
+}
+
+// spans are how far back a list may be asked to go.
+func spans() []web.Option {
+	return []web.Option{{Value: "", Label: "any time"}, {Value: "1h", Label: "last hour"}, {Value: "24h", Label: "last 24 hours"}, {Value: "7d", Label: "last 7 days"}}
 }
 
 // beside gives the paths of what the list at an address leads to, with the same filter.

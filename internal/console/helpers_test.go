@@ -33,15 +33,16 @@ const adminKey = "the-admin-key-of-tests"
 
 // world is a console on a database of its own, served as a browser wants it, with what stands behind it.
 type world struct {
-	t      *testing.T
-	db     *pgxpool.Pool
-	ids    *id.Generator
-	clock  *pg.Clock
-	subs   *subscriptions.Store
-	intake *intake.Intake
-	desk   *dispatcher.Desk
-	keys   *auth.Keys
-	http   *httptest.Server
+	t        *testing.T
+	db       *pgxpool.Pool
+	ids      *id.Generator
+	clock    *pg.Clock
+	subs     *subscriptions.Store
+	intake   *intake.Intake
+	desk     *dispatcher.Desk
+	keys     *auth.Keys
+	sessions *auth.Sessions
+	http     *httptest.Server
 }
 
 func newWorld(t *testing.T) *world {
@@ -64,12 +65,14 @@ func newWorld(t *testing.T) *world {
 	})
 	w.intake = intake.New(intake.Deps{DB: w.db, IDs: w.ids, Now: w.clock.Now, MaxPayload: 1 << 20})
 	w.desk = dispatcher.NewDesk(dispatcher.DeskDeps{DB: w.db, IDs: w.ids, Now: w.clock.Now, Store: w.subs, Wake: func(int16) {}})
+	w.sessions = auth.NewSessions(w.db, w.ids, w.keys, w.clock.Now, auth.SessionOptions{})
 	w.http = httptest.NewTLSServer(console.New(console.Deps{
 		Subscriptions: w.subs, Intake: w.intake, Deliveries: w.desk, Alerts: alert.NewDesk(w.db, w.ids.Next, w.clock.Now),
 		Keys: w.keys, Door: auth.NewDoor(w.keys, auth.DoorOptions{Burst: 1 << 30}), Audit: audit.NewLog(w.db),
-		Sessions: auth.NewSessions(w.db, w.ids, w.keys, w.clock.Now, auth.SessionOptions{}),
+		Sessions: w.sessions,
 		Wake:     func(int16) {}, Now: w.clock.Now, Logger: zerolog.New(zerolog.NewTestWriter(t)),
-		Schedule: dispatcher.DefaultSchedule, UserAgent: "Postrider/test", Version: "test",
+		PortalURL: func(token string) string { return "https://hooks.example.com/portal/enter?token=" + token },
+		Schedule:  dispatcher.DefaultSchedule, UserAgent: "Postrider/test", Version: "test",
 	}))
 	t.Cleanup(w.http.Close)
 	return w

@@ -8,6 +8,7 @@ import (
 var (
 	viewers = web.AtLeast(auth.RoleViewer)
 	support = web.AtLeast(auth.RoleSupport)
+	admins  = web.AtLeast(auth.RoleAdmin)
 )
 
 // sections are the entries of the navigation.
@@ -18,6 +19,8 @@ var sections = []struct {
 	{navEntry{Section: "overview", Label: "Overview", Icon: "home", Path: Base + "/"}, viewers},
 	{navEntry{Section: "deliveries", Label: "Deliveries", Icon: "list", Path: Base + "/deliveries"}, viewers},
 	{navEntry{Section: "alerts", Label: "Alerts", Icon: "bell", Path: Base + "/alerts"}, viewers},
+	{navEntry{Section: "tenants", Label: "Tenants", Icon: "people", Path: Base + "/tenants"}, viewers},
+	{navEntry{Section: "api-keys", Label: "API keys", Icon: "key", Path: Base + "/api-keys"}, admins},
 }
 
 // routes is every page. What changes something is a POST, and only that.
@@ -40,5 +43,20 @@ func (p *pages) routes() []web.Route {
 		web.Get(Base+"/alerts/{alr}", viewers, p.alert),
 		web.Post(Base+"/alerts/{alr}/acknowledge", support, p.acknowledgeAlert),
 		web.Post(Base+"/alerts/{alr}/resolve", support, p.resolveAlert),
+
+		web.Get(Base+"/tenants", viewers, p.tenants),
+		web.Get(Base+"/tenants/new", admins, p.newTenant),
+		web.Post(Base+"/tenants", admins, p.createTenant),
+		web.Get(Base+"/tenants/{ten}", viewers, p.tenant),
+		web.Get(Base+"/tenants/{ten}/edit", admins, p.editTenant),
+		web.Post(Base+"/tenants/{ten}", admins, p.updateTenant),
+		web.Post(Base+"/tenants/{ten}/delete", admins, p.deleteTenant),
+		web.Post(Base+"/tenants/{ten}/portal", support, p.portalLink),
+
+		web.Get(Base+"/api-keys", admins, p.apiKeys),
+		web.Get(Base+"/api-keys/new", admins, p.newKey),
+		web.Post(Base+"/api-keys", admins, p.createKey),
+		web.Get(Base+"/api-keys/{key}", admins, p.apiKey),
+		web.Post(Base+"/api-keys/{key}/revoke", admins, p.revokeKey),
 	}
 }
