@@ -21,6 +21,7 @@ var sections = []struct {
 	{navEntry{Section: "alerts", Label: "Alerts", Icon: "bell", Path: Base + "/alerts"}, viewers},
 	{navEntry{Section: "tenants", Label: "Tenants", Icon: "people", Path: Base + "/tenants"}, viewers},
 	{navEntry{Section: "api-keys", Label: "API keys", Icon: "key", Path: Base + "/api-keys"}, admins},
+	{navEntry{Section: "audit-log", Label: "Audit log", Icon: "log", Path: Base + "/audit-log"}, admins},
 }
 
 // routes is every page. What changes something is a POST, and only that.
@@ -58,5 +59,7 @@ func (p *pages) routes() []web.Route {
 		web.Post(Base+"/api-keys", admins, p.createKey),
 		web.Get(Base+"/api-keys/{key}", admins, p.apiKey),
 		web.Post(Base+"/api-keys/{key}/revoke", admins, p.revokeKey),
+
+		web.Get(Base+"/audit-log", admins, p.auditLog),
 	}
 }
