@@ -46,15 +46,8 @@ func short(n int) string {
 // openFull makes the database that has much in its tables. It takes some minutes.
 func (b *bench) openFull(ctx context.Context) error {
 	const name = "bench_full"
-	at, err := url.Parse(b.database)
-	if err != nil {
-		return err
-	}
-	at.Path = "/" + name
-	if _, err := b.w.db.Exec(ctx, "CREATE DATABASE "+name); err != nil {
-		return fmt.Errorf("make a second database: %w", err)
-	}
-	if b.full, err = newWorld(ctx, at.String(), 1); err != nil {
+	var err error
+	if b.full, err = b.beside(ctx, name); err != nil {
 		return err
 	}
 	endpoints, err := b.full.drainEndpoints(ctx, (b.drain+perEndpoint-1)/perEndpoint)
@@ -68,6 +61,19 @@ func (b *bench) openFull(ctx context.Context) error {
 	}
 	fmt.Printf("  (filling took %s)\n", time.Since(begun).Round(time.Second))
 	return nil
+}
+
+// beside makes a world in a database of its own in the same cluster.
+func (b *bench) beside(ctx context.Context, name string) (*world, error) {
+	at, err := url.Parse(b.database)
+	if err != nil {
+		return nil, err
+	}
+	at.Path = "/" + name
+	if _, err := b.w.db.Exec(ctx, "CREATE DATABASE "+name); err != nil {
+		return nil, fmt.Errorf("make a second database: %w", err)
+	}
+	return newWorld(ctx, at.String(), 1)
 }
 
 // Ids of history are spread evenly over the ten minutes before now, so they are in the partitions that a drain writes to

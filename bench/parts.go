@@ -14,14 +14,17 @@ type bench struct {
 	options
 	w    *world
 	full *world // with much in its tables; nil until a part wants it
+	big  *world // with a month of history; nil until the part pages wants it
 
 	rawOfRun throughput // the raw POSTs of this run; zero: not measured yet
 }
 
 func (b *bench) close() {
 	b.w.close()
-	if b.full != nil {
-		b.full.close()
+	for _, w := range []*world{b.full, b.big} {
+		if w != nil {
+			w.close()
+		}
 	}
 }
 
@@ -43,6 +46,7 @@ func parts() []part {
 		{name: "memory", run: (*bench).measureMemory},
 		{name: "two", run: (*bench).measureTwo},
 		{name: "backlog", run: (*bench).measureBacklog},
+		{name: "pages", once: true, run: (*bench).measurePages},
 		{name: "snapshot", once: true, run: (*bench).measureSnapshot},
 		{name: "steady", once: true, run: (*bench).measureSteady},
 	}
