@@ -62,7 +62,6 @@ type wiring struct {
 	keys     *auth.Keys
 	sessions *auth.Sessions
 	stats    *stats.Reader
-	logo     logo // of tenants' portals
 	// wake tells dispatchers of due work. It is known once it is known who dispatches, and called only after that.
 	wake func(shard int16)
 	// accepted tells them of deliveries that have just been made.

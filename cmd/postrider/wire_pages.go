@@ -8,15 +8,24 @@ import (
 	"github.com/postrider/postrider/internal/auth"
 	"github.com/postrider/postrider/internal/console"
 	"github.com/postrider/postrider/internal/egress"
+	"github.com/postrider/postrider/internal/oidc"
 	"github.com/postrider/postrider/internal/portal"
 	"github.com/postrider/postrider/internal/web"
 )
 
-// pages are what people see in browsers, by patterns.
-func (w *wiring) pages(door *auth.Door) map[string]http.Handler {
+// pages are what people see in browsers, by patterns. It is called when it is known where we listen.
+func (w *wiring) pages(door *auth.Door) (map[string]http.Handler, error) {
+	provider, err := w.oidc()
+	if err != nil {
+		return nil, err
+	}
+	logo, err := readLogo(w.cfg.Portal.LogoFile)
+	if err != nil {
+		return nil, err
+	}
 	staff := console.New(console.Deps{
 		Subscriptions: w.store, Intake: w.intake, Deliveries: w.desk, Alerts: w.alerts, Keys: w.keys, Door: door,
-		Sessions: w.sessions, Audit: audit.NewLog(w.db.pool), Wake: w.wake, Now: w.db.clock.Now, Logger: w.log,
+		Sessions: w.sessions, Audit: audit.NewLog(w.db.pool), Jobs: w.jobs, Stats: w.stats, OIDC: provider, Wake: w.wake, Now: w.db.clock.Now, Logger: w.log,
 		PortalURL: func(token string) string {
 			return publicURL(w.cfg.HTTP, w.addr) + "/portal/enter?" + url.Values{"token": {token}}.Encode()
 		},
@@ -26,7 +35,7 @@ func (w *wiring) pages(door *auth.Door) map[string]http.Handler {
 		Subscriptions: w.store, Intake: w.intake, Deliveries: w.desk, Sessions: w.sessions, Wake: w.wake, AddressClass: egress.Class,
 		Now: w.db.clock.Now, Logger: w.log, Schedule: w.cfg.Delivery.RetrySchedule,
 		Look: portal.Look{
-			Name: w.cfg.Portal.Name, Logo: w.logo.body, LogoType: w.logo.contentType, Accent: w.cfg.Portal.Accent,
+			Name: w.cfg.Portal.Name, Logo: logo.body, LogoType: logo.contentType, Accent: w.cfg.Portal.Accent,
 		},
 		Embedders: w.cfg.Portal.FrameAncestors,
 	})
@@ -34,5 +43,18 @@ func (w *wiring) pages(door *auth.Door) map[string]http.Handler {
 		console.Base + "/":          staff,
 		portal.Base + "/":           tenants,
 		"GET /assets/{hash}/{name}": web.Assets(),
+	}, nil
+}
+
+// oidc is the OpenID provider that people may sign in through: nil if there is none.
+func (w *wiring) oidc() (*oidc.OIDC, error) {
+	c := w.cfg.Console.OIDC
+	if c.Issuer == "" {
+		return nil, nil //nolint:nilnil // the console takes it for there being none
 	}
+	return oidc.New(oidc.Config{
+		Issuer: c.Issuer, ClientID: c.ClientID, ClientSecret: c.ClientSecret, Scopes: c.Scopes,
+		RedirectURL: publicURL(w.cfg.HTTP, w.addr) + oidc.CallbackPath,
+		RoleClaim:   c.RoleClaim, Viewers: c.Viewers, Support: c.Support, Admins: c.Admins,
+	})
 }

@@ -181,10 +181,24 @@ func (w *wiring) addNotifier() {
 
 // addAPI adds what takes requests. It is the last to start and the first to stop: whoever is answered relies on the rest.
 func (w *wiring) addAPI(ctx context.Context, open func(context.Context) (net.Listener, error)) error {
+	if err := w.store.Catalogue().Refresh(ctx); err != nil { // before the first event
+		w.log.Warn().Err(err).Msg("catalogue.failed")
+	}
+	w.addCatalogue()
+	l, err := open(ctx)
+	if err != nil {
+		return err
+	}
+	w.sockets = append(w.sockets, l)
+	w.addr = l.Addr() // which says where browsers reach us, unless that is configured
 	door := w.door()
+	pages, err := w.pages(door)
+	if err != nil {
+		return err
+	}
 	deps := api.Deps{
 		Subscriptions: w.store, Intake: w.intake, Deliveries: w.desk, Alerts: w.alerts, Jobs: w.jobs, Keys: w.keys, Wake: w.wake,
-		Sessions: w.sessions, Pages: w.pages(door),
+		Sessions: w.sessions, Pages: pages, PublicURL: publicURL(w.cfg.HTTP, w.addr),
 		Audit: audit.NewLog(w.db.pool), Door: door, TrustedProxies: w.cfg.HTTP.TrustedProxies,
 		Ping: w.db.pool.Ping, Logger: w.log, MaxPayload: w.cfg.Events.MaxPayload, Version: buildVersion(),
 		AddressClass: egress.Class, Stats: w.stats,
@@ -192,21 +206,6 @@ func (w *wiring) addAPI(ctx context.Context, open func(context.Context) (net.Lis
 	if w.cfg.Metrics.Addr == "" {
 		deps.Metrics = w.registry
 	}
-	if err := w.store.Catalogue().Refresh(ctx); err != nil { // before the first event
-		w.log.Warn().Err(err).Msg("catalogue.failed")
-	}
-	w.addCatalogue()
-	var err error
-	if w.logo, err = readLogo(w.cfg.Portal.LogoFile); err != nil {
-		return err
-	}
-	l, err := open(ctx)
-	if err != nil {
-		return err
-	}
-	w.sockets = append(w.sockets, l)
-	w.addr = l.Addr()
-	deps.PublicURL = publicURL(w.cfg.HTTP, w.addr)
 	w.add(closing("the API keys", w.keys.Close), closing("the intake", w.intake.Close),
 		w.server(l, api.New(deps)).part("the HTTP server", "listening", w.log))
 	return nil

@@ -21,6 +21,9 @@ import (
 	"github.com/postrider/postrider/internal/auth"
 	"github.com/postrider/postrider/internal/id"
 	"github.com/postrider/postrider/internal/intake"
+	"github.com/postrider/postrider/internal/jobs"
+	"github.com/postrider/postrider/internal/oidc"
+	"github.com/postrider/postrider/internal/stats"
 	"github.com/postrider/postrider/internal/web"
 	"github.com/postrider/postrider/subscriptions"
 )
@@ -35,6 +38,9 @@ type Deps struct {
 	Door          *auth.Door
 	Sessions      *auth.Sessions
 	Audit         *audit.Log
+	Jobs          *jobs.Jobs
+	Stats         *stats.Reader
+	OIDC          *oidc.OIDC // nil: people sign in with API keys alone
 
 	Wake   func(shard int16) // tells dispatchers that there may be due work
 	Now    func() time.Time  // the database's clock
@@ -72,6 +78,8 @@ func New(d Deps) http.Handler {
 // site is what the layout shows of the console.
 type site struct {
 	Nav        []navEntry
+	Support    bool // the visitor may act on deliveries and endpoints
+	Admin      bool // and on all else
 	OpenAlerts int64
 	Version    string
 }
@@ -90,7 +98,7 @@ func (p *pages) frame(v *web.Visit) any {
 	if err != nil {
 		open = 0 // the page itself says what it cannot read
 	}
-	s := site{OpenAlerts: open, Version: p.d.Version}
+	s := site{OpenAlerts: open, Version: p.d.Version, Support: v.May(support), Admin: v.May(admins)}
 	for _, e := range sections {
 		if e.may == nil || v.May(e.may) {
 			entry := e.navEntry
@@ -106,6 +114,6 @@ func (p *pages) frame(v *web.Visit) any {
 func funcs() template.FuncMap {
 	return template.FuncMap{
 		"deliveryID": id.Delivery.Format, "eventID": id.Event.Format, "endpointID": id.Endpoint.Format,
-		"tenantID": id.Tenant.Format, "attemptID": id.Attempt.Format, "hideQuery": dispatcher.HideQuery, "alertID": id.Alert.Format, "keyID": id.Key.Format,
+		"tenantID": id.Tenant.Format, "attemptID": id.Attempt.Format, "hideQuery": dispatcher.HideQuery, "alertID": id.Alert.Format, "jobID": id.Job.Format, "keyID": id.Key.Format,
 	}
 }

@@ -69,15 +69,17 @@ func (p *pages) deliveries(v *web.Visit) error {
 	if err != nil {
 		return p.badFilter(v, title, data, err)
 	}
-	found, err := p.d.Deliveries.List(v.Ctx(), f, pageSize+1, before)
+	page, err := p.d.Deliveries.Search(v.Ctx(), f, pageSize, before)
 	if err != nil {
 		return p.badFilter(v, title, data, err)
 	}
-	found, next := cut(found, func(d dispatcher.Delivery) id.ID { return d.ID })
-	if data.Rows, err = p.rows(v.Ctx(), found); err != nil {
+	if data.Rows, err = p.rows(v.Ctx(), page.Deliveries); err != nil {
 		return err
 	}
-	data.Pager = pagerOf(v.R.URL, id.Delivery, next)
+	data.Pager = pagerOf(v.R.URL, id.Delivery, page.Next)
+	if !page.Next.IsZero() && len(page.Deliveries) < pageSize {
+		data.Searched = page.SearchedTo
+	}
 	return v.Show(web.Page{Name: "deliveries", Title: title, Section: "deliveries", Data: data})
 }
 

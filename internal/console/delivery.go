@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/postrider/postrider/dispatcher"
@@ -80,21 +81,26 @@ func (p *pages) readDelivery(ctx context.Context, dlv id.ID) (deliveryPage, erro
 	if err := p.readPayload(ctx, d, &data); err != nil {
 		return data, err
 	}
-	siblings, err := p.d.Deliveries.List(ctx, dispatcher.Filter{Event: &d.Event}, pageSize, id.ID{})
+	own, err := p.rows(ctx, []dispatcher.Delivery{d})
 	if err != nil {
 		return data, err
 	}
-	rows, err := p.rows(ctx, append(siblings, d))
+	data.Delivery = own[0]
+	data.Others, err = p.deliveriesOf(ctx, d.Event)
+	data.Others = slices.DeleteFunc(data.Others, func(r deliveryRow) bool { return r.ID == dlv })
+	return data, err
+}
+
+// mostDeliveries is how many deliveries of one event a page shows.
+const mostDeliveries = 250
+
+// deliveriesOf gives an event's deliveries.
+func (p *pages) deliveriesOf(ctx context.Context, evt id.ID) ([]deliveryRow, error) {
+	found, err := p.d.Deliveries.List(ctx, dispatcher.Filter{Event: &evt}, mostDeliveries, id.ID{})
 	if err != nil {
-		return data, err
+		return nil, err
 	}
-	data.Delivery, rows = rows[len(rows)-1], rows[:len(rows)-1]
-	for _, r := range rows {
-		if r.ID != dlv {
-			data.Others = append(data.Others, r)
-		}
-	}
-	return data, nil
+	return p.rows(ctx, found)
 }
 
 // readPayload reads what the delivery carries. An event that is not kept any more is no fault.

@@ -23,9 +23,11 @@ import (
 	"github.com/postrider/postrider/internal/console"
 	"github.com/postrider/postrider/internal/id"
 	"github.com/postrider/postrider/internal/intake"
+	"github.com/postrider/postrider/internal/jobs"
 	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/internal/pgtest"
 	"github.com/postrider/postrider/internal/seal"
+	"github.com/postrider/postrider/internal/stats"
 	"github.com/postrider/postrider/subscriptions"
 )
 
@@ -42,6 +44,7 @@ type world struct {
 	desk     *dispatcher.Desk
 	keys     *auth.Keys
 	sessions *auth.Sessions
+	jobs     *jobs.Jobs
 	http     *httptest.Server
 }
 
@@ -65,12 +68,15 @@ func newWorld(t *testing.T) *world {
 	})
 	w.intake = intake.New(intake.Deps{DB: w.db, IDs: w.ids, Now: w.clock.Now, MaxPayload: 1 << 20})
 	w.desk = dispatcher.NewDesk(dispatcher.DeskDeps{DB: w.db, IDs: w.ids, Now: w.clock.Now, Store: w.subs, Wake: func(int16) {}})
+	w.jobs = jobs.New(jobs.Deps{
+		DB: w.db, IDs: w.ids, Now: w.clock.Now, Desk: w.desk, Intake: w.intake, Log: zerolog.New(zerolog.NewTestWriter(t)),
+	})
 	w.sessions = auth.NewSessions(w.db, w.ids, w.keys, w.clock.Now, auth.SessionOptions{})
 	w.http = httptest.NewTLSServer(console.New(console.Deps{
 		Subscriptions: w.subs, Intake: w.intake, Deliveries: w.desk, Alerts: alert.NewDesk(w.db, w.ids.Next, w.clock.Now),
 		Keys: w.keys, Door: auth.NewDoor(w.keys, auth.DoorOptions{Burst: 1 << 30}), Audit: audit.NewLog(w.db),
-		Sessions: w.sessions,
-		Wake:     func(int16) {}, Now: w.clock.Now, Logger: zerolog.New(zerolog.NewTestWriter(t)),
+		Sessions: w.sessions, Jobs: w.jobs, Stats: stats.NewReader(w.db, w.clock.Now),
+		Wake: func(int16) {}, Now: w.clock.Now, Logger: zerolog.New(zerolog.NewTestWriter(t)),
 		PortalURL: func(token string) string { return "https://hooks.example.com/portal/enter?token=" + token },
 		Schedule:  dispatcher.DefaultSchedule, UserAgent: "Postrider/test", Version: "test",
 	}))

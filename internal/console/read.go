@@ -56,6 +56,9 @@ func readRange(faults *fault.Fields, form web.Form, now time.Time) (since, until
 // minuteForm is how a browser's field has a time.
 const minuteForm = "2006-01-02T15:04"
 
+// fieldTime is how a browser's field writes a time.
+const fieldTime = "2006-01-02T15:04:05"
+
 // readTime reads a time in UTC as a browser's field has it, or as the API does.
 func readTime(faults *fault.Fields, form web.Form, name string) time.Time {
 	text := form.Get(name)

@@ -32,7 +32,7 @@ func (p *pages) signin(v *web.Visit) error {
 
 func (p *pages) showSignin(v *web.Visit, form web.Form, to string, status int) error {
 	return v.Show(web.Page{Name: "signin", Title: "Sign in", Status: status, Data: signinPage{
-		Form: form, To: ownPath(to), OIDC: false,
+		Form: form, To: ownPath(to), OIDC: p.d.OIDC != nil,
 	}})
 }
 

@@ -3,6 +3,7 @@ package intake
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -70,6 +71,21 @@ func (i *Intake) Event(ctx context.Context, tenant id.ID, ref string) (Stored, e
 		return Stored{}, pg.Fault(fmt.Errorf("read an event: %w", err))
 	}
 	return found, nil
+}
+
+const ownerSQL = `SELECT e.tenant_id FROM events e WHERE e.shard = @shard AND e.id = @id` // the primary key
+
+// Owner gives the tenant that an event is for, or NotFound.
+func (i *Intake) Owner(ctx context.Context, event id.ID) (id.ID, error) {
+	owner := id.ID{Shard: event.Shard}
+	err := i.db.QueryRow(ctx, ownerSQL, pgx.StrictNamedArgs{"shard": event.Shard, "id": event.N}).Scan(&owner.N)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return id.ID{}, fault.New(fault.NotFound, "no such event")
+	}
+	if err != nil {
+		return id.ID{}, pg.Fault(fmt.Errorf("read whose an event is: %w", err))
+	}
+	return owner, nil
 }
 
 const payloadSQL = `SELECT e.content_type, e.payload FROM events e` + byRefSQL

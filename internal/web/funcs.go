@@ -1,6 +1,7 @@
 package web
 
 import (
+	"encoding/json"
 	"fmt"
 	"html/template"
 	"net/url"
@@ -15,23 +16,26 @@ import (
 // funcs are what templates of both sites may call.
 func funcs(o Options) template.FuncMap {
 	return template.FuncMap{
-		"asset":   Asset,
-		"icon":    icon,
-		"dict":    dict,
-		"field":   newField,
-		"ago":     func(t any) string { return ago(timeOf(t), o.Now()) },
-		"utc":     func(t any) string { return utc(timeOf(t), o.Now()) },
-		"iso":     func(t any) string { return timeOf(t).UTC().Format(isoForm) },
-		"given":   func(t any) bool { return !timeOf(t).IsZero() },
-		"span":    Span,
-		"count":   Count,
-		"bytes":   func(n int) string { return humanize.IBytes(uint64(max(n, 0))) },
-		"percent": Percent,
-		"plural":  Plural,
-		"clip":    Clip,
-		"join":    strings.Join,
-		"query":   withQuery,
-		"look":    lookOf,
+		"asset":     Asset,
+		"icon":      icon,
+		"dict":      dict,
+		"field":     newField,
+		"ago":       func(t any) string { return ago(timeOf(t), o.Now()) },
+		"utc":       func(t any) string { return utc(timeOf(t), o.Now()) },
+		"iso":       func(t any) string { return timeOf(t).UTC().Format(isoForm) },
+		"given":     func(t any) bool { return !timeOf(t).IsZero() },
+		"span":      Span,
+		"count":     Count,
+		"bytes":     func(n int) string { return humanize.IBytes(uint64(max(n, 0))) },
+		"percent":   Percent,
+		"rate":      func(n float64) string { return humanize.CommafWithDigits(n, 1) },
+		"plural":    Plural,
+		"clip":      Clip,
+		"join":      strings.Join,
+		"query":     withQuery,
+		"look":      lookOf,
+		"json":      func(v any) (string, error) { b, err := json.Marshal(v); return string(b), err },
+		"chartRows": chartRows,
 	}
 }
 
@@ -139,10 +143,14 @@ func Percent(share float64) string {
 	return strings.TrimSuffix(strings.TrimRight(strconv.FormatFloat(p, 'f', 2, 64), "0"), ".") + " %"
 }
 
-// Plural writes a number with its noun, which takes an s but for one.
+// Plural writes a number with its noun, in the plural but for one.
 func Plural(n any, noun string) string {
 	number := Count(n)
-	if number != "1" {
+	switch stem, isY := strings.CutSuffix(noun, "y"); {
+	case number == "1":
+	case isY:
+		noun = stem + "ies"
+	default:
 		noun += "s"
 	}
 	return number + " " + noun

@@ -1,0 +1,4 @@
+package console
+
+// SkipWords are the words for why an endpoint got no delivery.
+var SkipWords = skipWords
