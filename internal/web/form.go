@@ -62,12 +62,14 @@ func (f *Form) Mark(err error) bool {
 	}
 	f.Faults = map[string]string{}
 	for _, field := range flt.Fields {
-		name := nameOf(field.Pointer)
-		if before := f.Faults[name]; before != "" {
-			f.Faults[name] = before + "; " + field.Detail
-		} else {
-			f.Faults[name] = field.Detail
+		name, detail := nameOf(field.Pointer), field.Detail
+		if name != "" && !f.Values.Has(name) { // it is about something that the form does not have
+			name, detail = "", name+" "+detail
 		}
+		if before := f.Faults[name]; before != "" {
+			detail = before + "; " + detail
+		}
+		f.Faults[name] = detail
 	}
 	if len(flt.Fields) == 0 {
 		f.Faults[""] = flt.Detail
