@@ -37,7 +37,7 @@ func serveDispatcher(ctx context.Context, url string, o childOptions) error {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		cancel()
 	}()
-	return d.Run(ctx)
+	return b.run(ctx, d)
 }
 
 func userAgentOf(node int) string { return "Postrider/bench-" + strconv.Itoa(node) }

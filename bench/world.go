@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/postrider/postrider/internal/intake"
 	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/internal/seal"
+	"github.com/postrider/postrider/internal/stats"
 	"github.com/postrider/postrider/internal/upkeep"
 	"github.com/postrider/postrider/migrations"
 	"github.com/postrider/postrider/subscriptions"
@@ -37,6 +39,7 @@ type base struct {
 	ids    *id.Generator
 	store  *subscriptions.Store
 	egress *egress.Client
+	tally  *stats.Tally
 }
 
 func openBase(ctx context.Context, url string, node int) (base, error) {
@@ -53,6 +56,7 @@ func openBase(ctx context.Context, url string, node int) (base, error) {
 		return b, err
 	}
 	b.ids = id.NewGenerator(node, b.clock.Now)
+	b.tally = stats.NewTally(stats.TallyDeps{DB: db, IDs: b.ids, Now: b.clock.Now, Log: zerolog.Nop()})
 	box, err := seal.New([][]byte{bytes.Repeat([]byte{1}, 32)})
 	if err != nil {
 		return b, err
@@ -83,8 +87,16 @@ func (b base) dispatcher(userAgent string, inFlight int, m dispatcher.Metrics) *
 		UserAgent: userAgent, Grace: time.Second,
 	}, dispatcher.Deps{
 		DB: b.db, Queue: b.queue, IDs: b.ids, Now: b.clock.Now, Doer: b.egress, Store: b.store, Desk: desk, Metrics: m,
-		Log: zerolog.Nop(), WallTime: time.Now,
+		Tally: b.tally, Log: zerolog.Nop(), WallTime: time.Now,
 	})
+}
+
+// run runs a dispatcher and what counts for it, until ctx ends.
+func (b base) run(ctx context.Context, d *dispatcher.Dispatcher) error {
+	var counting sync.WaitGroup
+	counting.Go(func() { _ = b.tally.Run(ctx) })
+	defer counting.Wait()
+	return d.Run(ctx)
 }
 
 // maxInFlight is the default of delivery.max_in_flight.
@@ -187,7 +199,7 @@ func (w *world) startDispatcher() (stop func()) {
 	w.accepted.Store(&accepted)
 	go func() {
 		defer close(done)
-		_ = d.Run(ctx)
+		_ = w.run(ctx, d)
 	}()
 	return func() {
 		cancel()

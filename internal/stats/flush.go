@@ -43,6 +43,7 @@ func (t *Tally) Flush(ctx context.Context) error {
 	t.writing.Lock()
 	defer t.writing.Unlock()
 	t.swap()
+	t.written = len(t.taken)
 	for len(t.taken) > 0 {
 		n := min(len(t.taken), flushRows)
 		if err := t.deps.DB.SendBatch(ctx, t.begin(t.taken[:n])).Close(); err != nil {

@@ -7,6 +7,26 @@ import (
 
 var noon = time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
 
+func TestARestIsInProportionToWhatWasWritten(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		rows int
+		took time.Duration
+		want time.Duration
+	}{
+		{0, 0, time.Second},
+		{20, 9 * ms, time.Second},
+		{100, 9 * ms, 5 * time.Second},
+		{20, 70 * ms, 7 * time.Second},
+		{100_000, time.Second, time.Minute},
+		{1, time.Hour, time.Minute},
+	} {
+		if got := restAfter(c.rows, c.took); got != c.want {
+			t.Errorf("after %d rows in %s: %s, want %s", c.rows, c.took, got, c.want)
+		}
+	}
+}
+
 func TestStepsAndPoints(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

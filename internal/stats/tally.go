@@ -70,6 +70,7 @@ type Tally struct {
 	writing sync.Mutex
 	taken   []*count // what is being written
 	idle    []*count // what dirty was before, for its memory
+	written int      // how many rows the last flush was of
 	swept   time.Time
 }
 
@@ -182,9 +183,11 @@ func (t *Tally) sweep(now time.Time) {
 }
 
 const (
-	// A tally rests after it has written, flushRest times as long as that took: it has at most a hundredth of a connection's time,
-	// and with few endpoints the figures are a second old.
+	// A tally rests after it has written, flushRest times as long as that took, so that it has a hundredth of a connection's time at
+	// most, and flushPerRow for each row, so that the write-ahead log hardly grows by it: what is written again each second is log
+	// each second. With few endpoints the figures are a second old.
 	flushRest      = 100
+	flushPerRow    = 50 * time.Millisecond
 	flushSoonest   = time.Second
 	flushLatest    = time.Minute
 	flushAfterFail = 5 * time.Second
@@ -197,7 +200,7 @@ func (t *Tally) Run(ctx context.Context) error {
 		begun := time.Now()
 		rest := flushAfterFail
 		if t.flushAndTell(ctx) {
-			rest = min(max(flushRest*time.Since(begun), flushSoonest), flushLatest)
+			rest = restAfter(t.written, time.Since(begun))
 		}
 		timer := time.NewTimer(rest)
 		select {
@@ -208,6 +211,11 @@ func (t *Tally) Run(ctx context.Context) error {
 		case <-timer.C:
 		}
 	}
+}
+
+// restAfter says how long to rest after writing so many rows, which took so long.
+func restAfter(rows int, took time.Duration) time.Duration {
+	return min(max(flushRest*took, time.Duration(rows)*flushPerRow, flushSoonest), flushLatest)
 }
 
 // flushAndTell writes the counts down, or has the log say why not, and reports which.
