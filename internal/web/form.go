@@ -62,19 +62,22 @@ func (f *Form) Mark(err error) bool {
 	}
 	f.Faults = map[string]string{}
 	for _, field := range flt.Fields {
-		name, detail := nameOf(field.Pointer), field.Detail
-		if name != "" && !f.Values.Has(name) { // it is about something that the form does not have
-			name, detail = "", name+" "+detail
+		f.note(nameOf(field.Pointer), field.Detail)
+		if name := nameOf(field.Pointer); name != "" && !f.Values.Has(name) { // the form may have no such field, or nothing was chosen there
+			f.note("", name+" "+field.Detail)
 		}
-		if before := f.Faults[name]; before != "" {
-			detail = before + "; " + detail
-		}
-		f.Faults[name] = detail
 	}
 	if len(flt.Fields) == 0 {
 		f.Faults[""] = flt.Detail
 	}
 	return true
+}
+
+func (f *Form) note(name, detail string) {
+	if before := f.Faults[name]; before != "" {
+		detail = before + "; " + detail
+	}
+	f.Faults[name] = detail
 }
 
 // nameOf gives the field that a JSON pointer into a request's body, or the name of a query parameter, is about.
