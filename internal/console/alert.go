@@ -47,7 +47,8 @@ type alertPage struct {
 	Endpoint      subscriptions.Endpoint
 	Since         time.Time
 	Deliveries    []deliveryRow
-	All           string // the path of the list of deliveries with the same filter
+	Searched      time.Time // how far back they were looked for, where that is not as far as Since
+	All           string    // the path of the list of deliveries with the same filter
 	CanAct        bool
 }
 
@@ -82,11 +83,12 @@ func (p *pages) readAlert(ctx context.Context, alr id.ID) (alertPage, error) {
 	data.Alert = rows[0]
 	f := p.behind(a, data.Endpoint)
 	data.Since, data.All = f.Since, deliveriesPath(f)
-	found, err := p.d.Deliveries.List(ctx, f, pageSize, id.ID{})
+	found, err := p.d.Deliveries.Search(ctx, f, pageSize, id.ID{})
 	if err != nil {
 		return data, err
 	}
-	data.Deliveries, err = p.rows(ctx, found)
+	data.Searched = gaveUpAt(found, pageSize)
+	data.Deliveries, err = p.rows(ctx, found.Deliveries)
 	return data, err
 }
 

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/postrider/postrider/dispatcher"
 	"github.com/postrider/postrider/internal/duration"
 	"github.com/postrider/postrider/internal/fault"
 	"github.com/postrider/postrider/internal/id"
@@ -109,4 +110,12 @@ func pagerOf(u *url.URL, kind id.Kind, next id.ID) pager {
 		pg.Next = (&url.URL{Path: u.Path, RawQuery: q.Encode()}).String()
 	}
 	return pg
+}
+
+// gaveUpAt is how far back a search has looked if it stopped before it had as many as were asked for; else the zero time.
+func gaveUpAt(found dispatcher.Page, limit int) time.Time {
+	if len(found.Deliveries) >= limit {
+		return time.Time{}
+	}
+	return found.SearchedTo
 }

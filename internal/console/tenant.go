@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/postrider/postrider/dispatcher"
 	"github.com/postrider/postrider/internal/id"
@@ -21,7 +22,8 @@ type tenantPage struct {
 	Endpoints     []subscriptions.Endpoint
 	MoreEndpoints bool
 	Deliveries    []deliveryRow
-	Keys          []keyRow // nil: they are not for the visitor
+	Searched      time.Time // how far back they were looked for, where that is not all the way
+	Keys          []keyRow  // nil: they are not for the visitor
 	CanChange     bool
 	CanOpen       bool // its portal
 }
@@ -59,11 +61,12 @@ func (p *pages) readTenantPage(ctx context.Context, data *tenantPage) (err error
 	if data.MoreEndpoints = len(data.Endpoints) > pageSize; data.MoreEndpoints {
 		data.Endpoints = data.Endpoints[:pageSize]
 	}
-	found, err := p.d.Deliveries.List(ctx, dispatcher.Filter{Tenant: &t.ID}, latest, id.ID{})
+	found, err := p.d.Deliveries.Search(ctx, dispatcher.Filter{Tenant: &t.ID}, latest, id.ID{})
 	if err != nil {
 		return err
 	}
-	data.Deliveries, err = p.rows(ctx, found)
+	data.Searched = gaveUpAt(found, latest)
+	data.Deliveries, err = p.rows(ctx, found.Deliveries)
 	return err
 }
 

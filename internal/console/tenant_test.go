@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -31,6 +32,18 @@ func TestTheListOfTenants(t *testing.T) {
 	second := b.get(first.next())
 	if !second.has(id.Tenant.Format(made[0].ID)) || strings.Count(second.body, "data-row") != 1 || second.has("<script>alert(1)") {
 		t.Errorf("the second page: %s", second.body)
+	}
+	ten := id.Tenant.Format(made[0].ID)
+	for text, want := range map[string]bool{"<SCRIPT>": true, "script alert": false, "acme": false} {
+		if got := b.get("/console/tenants?q=" + url.QueryEscape(text)); got.status != http.StatusOK || got.has(ten) != want || got.has("<script>alert(1)") {
+			t.Errorf("%q: %d, in the list %t", text, got.status, !want)
+		}
+	}
+	if got := b.get("/console/tenants?q=" + ten); got.path != "/console/tenants/"+ten {
+		t.Errorf("an id leads to %s", got.path)
+	}
+	if got := b.get("/console/tenants?q=%00"); got.status != http.StatusUnprocessableEntity || !got.has("notice-bad") {
+		t.Errorf("a bad text: %d", got.status)
 	}
 	if got := b.get("/console/tenants?cursor=x"); got.status != http.StatusUnprocessableEntity || !got.has("is no id") {
 		t.Errorf("a bad cursor: %d", got.status)

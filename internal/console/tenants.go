@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"net/http"
 
 	"github.com/postrider/postrider/internal/fault"
@@ -10,7 +11,7 @@ import (
 )
 
 type tenantsPage struct {
-	Form    web.Form
+	Form    web.Form // the search as it was written
 	Rows    []subscriptions.Tenant
 	Pager   pager
 	CanMake bool
@@ -18,23 +19,31 @@ type tenantsPage struct {
 
 func (p *pages) tenants(v *web.Visit) error {
 	form := web.Form{Values: v.R.URL.Query()}
+	if t, err := id.Tenant.Parse(form.Get("q")); err == nil {
+		return v.Go(objectPath(id.Tenant, t))
+	}
 	data := tenantsPage{Form: form, CanMake: v.May(admins)}
 	page := web.Page{Name: "tenants", Title: "Tenants", Section: "tenants"}
+	found, err := p.findTenants(v.Ctx(), form)
+	switch {
+	case data.Form.Mark(err):
+		page.Status = http.StatusUnprocessableEntity
+	case err != nil:
+		return err
+	}
+	data.Rows, data.Pager = found.Things, pagerOf(v.R.URL, id.Tenant, found.Next)
+	page.Data = data
+	return v.Show(page)
+}
+
+func (p *pages) findTenants(ctx context.Context, form web.Form) (subscriptions.Found[subscriptions.Tenant], error) {
 	var faults fault.Fields
 	var before id.ID
 	if cursor := readID(&faults, form, "cursor", id.Tenant); cursor != nil {
 		before = *cursor
 	}
-	if data.Form.Mark(faults.Err()) {
-		page.Status, page.Data = http.StatusUnprocessableEntity, data
-		return v.Show(page)
+	if err := faults.Err(); err != nil {
+		return subscriptions.Found[subscriptions.Tenant]{}, err
 	}
-	found, err := p.d.Subscriptions.Tenants(v.Ctx(), pageSize+1, before)
-	if err != nil {
-		return err
-	}
-	found, next := cut(found, func(t subscriptions.Tenant) id.ID { return t.ID })
-	data.Rows, data.Pager = found, pagerOf(v.R.URL, id.Tenant, next)
-	page.Data = data
-	return v.Show(page)
+	return p.d.Subscriptions.SearchTenants(ctx, form.Get("q"), pageSize, before)
 }
