@@ -18,8 +18,10 @@ PROFILE ?= bin/profile
 # How long `make fuzz` runs each target, and which: make fuzz FUZZTIME=10s FUZZ="signer Cursor"
 FUZZTIME ?= 60s
 FUZZ ?=
+# What `make browser` looks at, or that it takes the pictures of docs/screenshots: make browser BROWSERFLAGS="-only deliveries,portal"
+BROWSERFLAGS ?=
 
-.PHONY: help run build test chaos check fmt interop bench profile soak smoke fuzz clean
+.PHONY: help run build test chaos check fmt interop browser bench profile soak smoke fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,6 +56,10 @@ fmt: ## format the code
 interop: ## have receivers' own libraries judge our signatures (Node.js)
 	@scripts/deps node
 	@scripts/interop
+
+browser: ## have Chromium go through every page with hostile content in it (BROWSERFLAGS="-only portal", -screenshots)
+	@scripts/deps server chromium curl
+	@scripts/browser $(BROWSERFLAGS)
 
 bench: ## benchmarks and load runs on a PostgreSQL that waits for the disk (BENCHFLAGS="-only drain")
 	@scripts/deps server

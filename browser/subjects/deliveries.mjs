@@ -1,0 +1,69 @@
+// The list of deliveries: its filters, its pages, its address.
+import assert from "node:assert/strict";
+
+// ids gives those of the rows that are shown.
+const ids = (page) => page.locator("tbody tr[data-row] th code").allInnerTexts();
+
+export default async (check, stage) => {
+  await check("a filter is in the address, and can be shared", async (t) => {
+    const page = await t.as("support");
+    await page.open("/console/deliveries");
+    await page.getByLabel("State").selectOption("failed");
+    await page.getByLabel("Outcome").selectOption("unauthorized");
+    await page.getByRole("button", { name: "Show" }).click();
+    await page.waitForURL(/state=failed/);
+    const found = await ids(page);
+    assert.deepEqual(found, [(await t.deliveryOf("login")).id]);
+    const other = await t.as("viewer");
+    await other.open(page.url());
+    assert.deepEqual(await ids(other), found);
+    assert.equal(await other.getByLabel("State").inputValue(), "failed");
+    assert.equal(await other.getByLabel("Outcome").inputValue(), "unauthorized");
+  });
+
+  await check("each usual view shows its state alone", async (t) => {
+    const page = await t.as("viewer");
+    await page.open("/console/deliveries");
+    await page.getByRole("navigation", { name: "Views" }).getByRole("link", { name: "Failed" }).click();
+    await page.waitForURL(/state=failed/);
+    const states = new Set(await page.locator("tbody tr[data-row] td:nth-of-type(2) .state").allInnerTexts());
+    assert.deepEqual([...states].map((s) => s.trim()), ["failed"]);
+    assert.equal(await page.locator(".views a[aria-current=page]").innerText(), "Failed");
+  });
+
+  await check("a search finds by id", async (t) => {
+    const page = await t.as("viewer");
+    await page.open("/console/deliveries");
+    await page.getByLabel("Search ids and payloads").fill(stage.events.gone);
+    await page.getByLabel("Search ids and payloads").press("Enter");
+    await page.waitForURL(/q=evt_/);
+    assert.deepEqual(await ids(page), [(await t.deliveryOf("gone")).id]);
+  });
+
+  await check("pages show each delivery once, and lead back", async (t) => {
+    const page = await t.as("viewer");
+    await page.open(`/console/deliveries?tenant=many`);
+    const all = [];
+    for (const many of [50, 50, 20]) {
+      const found = await ids(page);
+      assert.equal(found.length, many);
+      all.push(...found);
+      const older = page.getByRole("link", { name: "Older" });
+      if (many === 50) await Promise.all([page.waitForURL((u) => u.searchParams.get("cursor") === found.at(-1)), older.click()]);
+      else assert.equal(await older.count(), 0);
+    }
+    assert.equal(new Set(all).size, 120);
+    await page.getByRole("link", { name: "Newest" }).click();
+    await page.waitForURL((u) => !u.searchParams.has("cursor"));
+    assert.deepEqual(await ids(page), all.slice(0, 50));
+    assert.match(page.url(), /tenant=many/);
+  });
+
+  await check("queries of endpoints' URLs are not shown", async (t) => {
+    const page = await t.as("admin");
+    await page.open("/console/deliveries");
+    assert.ok(!(await page.content()).includes("canary-of-a-query"));
+    await page.open(`/console/deliveries/${(await t.deliveryOf("markup")).id}`);
+    assert.ok(!(await page.content()).includes("canary-of-a-query"));
+  });
+};
