@@ -23,10 +23,10 @@ var sections = []struct {
 	{navEntry{Section: "endpoints", Label: "Endpoints", Icon: "endpoint", Path: Base + "/endpoints"}, viewers},
 	{navEntry{Section: "alerts", Label: "Alerts", Icon: "bell", Path: Base + "/alerts"}, viewers},
 	{navEntry{Section: "tenants", Label: "Tenants", Icon: "people", Path: Base + "/tenants"}, viewers},
-	{navEntry{Section: "api-keys", Label: "API keys", Icon: "key", Path: Base + "/api-keys"}, admins},
-	{navEntry{Section: "audit-log", Label: "Audit log", Icon: "log", Path: Base + "/audit-log"}, admins},
 	{navEntry{Section: "event-types", Label: "Event types", Icon: "book", Path: Base + "/event-types"}, viewers},
 	{navEntry{Section: "jobs", Label: "Jobs", Icon: "gear", Path: Base + "/jobs"}, viewers},
+	{navEntry{Section: "api-keys", Label: "API keys", Icon: "key", Path: Base + "/api-keys"}, admins},
+	{navEntry{Section: "audit-log", Label: "Audit log", Icon: "log", Path: Base + "/audit-log"}, admins},
 }
 
 // routes is every page. What changes something is a POST, and only that.

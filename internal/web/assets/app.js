@@ -44,11 +44,15 @@
       fill: spec.stacked ? colour(spec.series[i].colour) : undefined,
       paths: spec.stacked ? uPlot.paths.bars({ size: [0.85] }) : undefined,
     }));
+    const two = (n) => String(n).padStart(2, "0");
+    const utc = (ts) => { const d = new Date(ts * 1e3); return [d, `${two(d.getUTCHours())}:${two(d.getUTCMinutes())}`]; };
+    const days = spec.x.length > 1 && spec.x[spec.x.length - 1] - spec.x[0] > 36 * 3600;
+    const times = (_, ts) => ts.map((t) => { const [d, clock] = utc(t); return days ? `${d.getUTCMonth() + 1}-${two(d.getUTCDate())}${clock === "00:00" ? "" : ` ${clock}`}` : clock; });
     box.replaceChildren();
     const plot = new uPlot({
       width: box.clientWidth, height: 220, series: [{}, ...series], legend: { show: false },
       cursor: { show: true, y: false, points: { show: !spec.stacked } }, tzDate: (ts) => uPlot.tzDate(new Date(ts * 1e3), "Etc/UTC"),
-      axes: [axis, { ...axis, size: 56, values: (_, vs) => vs.map((v) => v == null ? "" : show(v) + (spec.unit ? ` ${spec.unit}` : "")) }],
+      axes: [{ ...axis, values: times, space: days ? 80 : 50 }, { ...axis, size: 56, values: (_, vs) => vs.map((v) => v == null ? "" : show(v) + (spec.unit ? ` ${spec.unit}` : "")) }],
       scales: { y: { range: (_, low, high) => [0, high > 0 ? high * 1.05 : 1] } },
     }, [spec.x, ...order.map((i) => stacked[i])], box);
     box.plot = plot;
