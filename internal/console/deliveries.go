@@ -77,9 +77,7 @@ func (p *pages) deliveries(v *web.Visit) error {
 		return err
 	}
 	data.Pager = pagerOf(v.R.URL, id.Delivery, page.Next)
-	if !page.Next.IsZero() && len(page.Deliveries) < pageSize {
-		data.Searched = page.SearchedTo
-	}
+	data.Searched = gaveUpAt(page, pageSize)
 	return v.Show(web.Page{Name: "deliveries", Title: title, Section: "deliveries", Data: data})
 }
 

@@ -85,6 +85,7 @@ func (p *pages) routes() []web.Route {
 		web.Post(Base+"/api-keys/{key}/revoke", admins, p.revokeKey),
 
 		web.Get(Base+"/audit-log", admins, p.auditLog),
+
 		web.Get(Base+"/event-types", viewers, p.eventTypes),
 		web.Get(Base+"/event-types/new", admins, p.newEventType),
 		web.Post(Base+"/event-types/new", admins, p.putEventType),
