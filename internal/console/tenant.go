@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/postrider/postrider/dispatcher"
+	"github.com/postrider/postrider/internal/fault"
 	"github.com/postrider/postrider/internal/id"
 	"github.com/postrider/postrider/internal/web"
 	"github.com/postrider/postrider/subscriptions"
@@ -17,15 +18,15 @@ import (
 const latest = 10
 
 type tenantPage struct {
-	Tenant        subscriptions.Tenant
-	Metadata      string
-	Endpoints     []subscriptions.Endpoint
-	MoreEndpoints bool
-	Deliveries    []deliveryRow
-	Searched      time.Time // how far back they were looked for, where that is not all the way
-	Keys          []keyRow  // nil: they are not for the visitor
-	CanChange     bool
-	CanOpen       bool // its portal
+	Tenant     subscriptions.Tenant
+	Metadata   string
+	Endpoints  []subscriptions.Endpoint
+	Pager      pager // of the endpoints
+	Deliveries []deliveryRow
+	Searched   time.Time // how far back they were looked for, where that is not all the way
+	Keys       []keyRow  // nil: they are not for the visitor
+	CanChange  bool
+	CanOpen    bool // its portal
 }
 
 func (p *pages) tenant(v *web.Visit) error {
@@ -35,6 +36,9 @@ func (p *pages) tenant(v *web.Visit) error {
 	}
 	data := tenantPage{Tenant: t, CanChange: v.May(admins), CanOpen: v.May(support)}
 	if err := p.readTenantPage(v.Ctx(), &data); err != nil {
+		return err
+	}
+	if err := p.readEndpoints(v, &data); err != nil {
 		return err
 	}
 	if data.CanChange {
@@ -55,12 +59,6 @@ func (p *pages) readTenantPage(ctx context.Context, data *tenantPage) (err error
 	if data.Metadata, err = prettyMetadata(t.Metadata); err != nil {
 		return err
 	}
-	if data.Endpoints, err = p.d.Subscriptions.Endpoints(ctx, t, pageSize+1, id.ID{}); err != nil {
-		return err
-	}
-	if data.MoreEndpoints = len(data.Endpoints) > pageSize; data.MoreEndpoints {
-		data.Endpoints = data.Endpoints[:pageSize]
-	}
 	found, err := p.d.Deliveries.Search(ctx, dispatcher.Filter{Tenant: &t.ID}, latest, id.ID{})
 	if err != nil {
 		return err
@@ -68,6 +66,25 @@ func (p *pages) readTenantPage(ctx context.Context, data *tenantPage) (err error
 	data.Searched = gaveUpAt(found, latest)
 	data.Deliveries, err = p.rows(ctx, found.Deliveries)
 	return err
+}
+
+// readEndpoints reads a page of a tenant's endpoints: most have a handful.
+func (p *pages) readEndpoints(v *web.Visit, data *tenantPage) error {
+	var faults fault.Fields
+	var before id.ID
+	if cursor := readID(&faults, web.Form{Values: v.R.URL.Query()}, "cursor", id.Endpoint); cursor != nil {
+		before = *cursor
+	}
+	if err := faults.Err(); err != nil {
+		return err
+	}
+	found, err := p.d.Subscriptions.Endpoints(v.Ctx(), data.Tenant, pageSize+1, before)
+	if err != nil {
+		return err
+	}
+	found, next := cut(found, func(e subscriptions.Endpoint) id.ID { return e.ID })
+	data.Endpoints, data.Pager = found, pagerOf(v.R.URL, id.Endpoint, next)
+	return nil
 }
 
 // prettyMetadata writes metadata over lines; "" if there is none.

@@ -159,6 +159,29 @@ func TestOneTenant(t *testing.T) {
 	}
 }
 
+func TestATenantsEndpointsGoOn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	acme, e := w.tenant("Acme")
+	for range 50 {
+		if _, _, err := w.subs.CreateEndpoint(t.Context(), acme, subscriptions.NewEndpoint{URL: "https://hooks.example/in"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b := w.as(auth.RoleAdmin)
+	path := "/console/tenants/" + id.Tenant.Format(acme.ID)
+	first := b.get(path)
+	if n := strings.Count(first.body, "data-row"); n != 50 || !first.has("50 endpoints and more") {
+		t.Errorf("the first page has %d endpoints", n)
+	}
+	if second := b.get(first.next()); strings.Count(second.body, "data-row") != 1 || !second.has(id.Endpoint.Format(e.ID)) {
+		t.Errorf("%s: %s", first.next(), second.body)
+	}
+	if got := b.get(path + "?cursor=x"); got.status != http.StatusUnprocessableEntity || !got.has("is no id") {
+		t.Errorf("a bad cursor: %d", got.status)
+	}
+}
+
 func TestALinkIntoThePortal(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
