@@ -2,7 +2,9 @@ package console
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
+	"net/url"
 
 	"github.com/postrider/postrider/internal/audit"
 	"github.com/postrider/postrider/internal/fault"
@@ -96,6 +98,18 @@ func parseAction(word string) (audit.Action, error) {
 	return "", fault.New(fault.Invalid, "no such action")
 }
 
+// auditedPath is the page of what was acted on. That of an event type has its name, which its entries say.
+func auditedPath(r audit.Record) string {
+	if r.Object.Kind != id.EventType {
+		return objectPath(r.Object.Kind, r.Object.ID)
+	}
+	var about struct{ Name string }
+	if json.Unmarshal(r.Details, &about) != nil || about.Name == "" {
+		return ""
+	}
+	return Base + "/event-types/" + url.PathEscape(about.Name)
+}
+
 // auditRows looks up what a list's ids stand for.
 func (p *pages) auditRows(ctx context.Context, found []audit.Record) ([]auditRow, error) {
 	var tenants []id.ID
@@ -112,7 +126,7 @@ func (p *pages) auditRows(ctx context.Context, found []audit.Record) ([]auditRow
 	for _, r := range found {
 		row := auditRow{
 			Record: r, Who: actorWords[r.Actor.Kind], Object: r.Object.Kind.Format(r.Object.ID),
-			ObjectPath: objectPath(r.Object.Kind, r.Object.ID), Said: tell(r.Details),
+			ObjectPath: auditedPath(r), Said: tell(r.Details),
 		}
 		if r.Tenant != nil {
 			row.TenantName = names[*r.Tenant]

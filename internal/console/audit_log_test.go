@@ -42,6 +42,12 @@ func TestTheAuditLog(t *testing.T) {
 	if got.has("<script>alert(1)") || got.has("in-the-query") || strings.Count(got.body, "data-row") != 1 {
 		t.Errorf("it has more than it may: %s", got.body)
 	}
+	if _, _, err := w.subs.PutEventType(by, "order.paid", subscriptions.EventTypeSettings{}); err != nil {
+		t.Fatal(err)
+	}
+	if got := admin.get("/console/audit-log?action=event_type.created"); !got.has(`href="/console/event-types/order.paid"`) {
+		t.Errorf("an event type's entry leads nowhere: %s", got.body)
+	}
 	for query, want := range map[string]bool{
 		"": true, "actor=" + id.Key.Format(key.ID): true, "actor=" + url.QueryEscape(hostile): true, "actor=api_key": true, "actor=system": false,
 		"object=" + ep: true, "object=" + ten: false, "tenant=" + ten: true, "tenant=" + id.Tenant.Format(globex.ID): false,
