@@ -106,6 +106,8 @@ func Span(v any) string {
 	}
 	whole := func(unit time.Duration) bool { return d >= unit && d%unit == 0 }
 	switch {
+	case d == 24*time.Hour:
+		return "1 day"
 	case d < time.Second:
 		return tenths(float64(d)/float64(time.Millisecond), "ms")
 	case d < 2*time.Minute && !whole(time.Minute):

@@ -13,7 +13,7 @@ func TestSpan(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		0: "0 ms", 240 * time.Microsecond: "0.2 ms", 45 * time.Millisecond: "45 ms", 3200 * time.Millisecond: "3.2 s",
 		time.Minute: "1 min", 90 * time.Second: "90 s", 30 * time.Minute: "30 min", time.Hour: "1 h", 6 * time.Hour: "6 h",
-		90 * time.Minute: "90 min", 24 * time.Hour: "1 days", 72 * time.Hour: "3 days",
+		90 * time.Minute: "90 min", 24 * time.Hour: "1 day", 72 * time.Hour: "3 days",
 	} {
 		if got := Span(d); got != want {
 			t.Errorf("%v is %q, not %q", d, got, want)
