@@ -45,6 +45,12 @@ func (r rules) url(url string) (string, error) {
 	return url, r.checkURL(url)
 }
 
+// CheckURL says what is wrong with a URL for an endpoint, as far as its text shows, before any is saved.
+func (s *Store) CheckURL(url string) error {
+	_, err := s.rules.url(url)
+	return err
+}
+
 func (r rules) timeout(d time.Duration) (time.Duration, error) {
 	if d < minTimeout || d > r.maxTimeout {
 		return 0, fmt.Errorf("is not between %v and %v", minTimeout, r.maxTimeout)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"html"
 	"io"
 	"net/http"
 	"net/http/cookiejar"
@@ -106,6 +107,28 @@ func (w *world) endpoint(t subscriptions.Tenant, n subscriptions.NewEndpoint) su
 	return e
 }
 
+// event accepts one of the type order.paid and gives its first delivery.
+func (w *world) event(t subscriptions.Tenant, payload string) (evt, dlv id.ID) {
+	w.t.Helper()
+	receipts, _, err := w.intake.Accept(w.t.Context(), t.ID, "", []intake.Event{{Type: "order.paid", Payload: []byte(payload)}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	found, err := w.desk.List(w.t.Context(), dispatcher.Filter{Event: &receipts[0].ID}, 1, id.ID{})
+	if err != nil || len(found) != 1 {
+		w.t.Fatalf("the event has %d deliveries, %v", len(found), err)
+	}
+	return receipts[0].ID, found[0].ID
+}
+
+func (w *world) count(query string, args ...any) (n int) {
+	w.t.Helper()
+	if err := w.db.QueryRow(w.t.Context(), query, args...).Scan(&n); err != nil {
+		w.t.Fatal(err)
+	}
+	return n
+}
+
 // link makes one into the tenant's portal and gives its token.
 func (w *world) link(t subscriptions.Tenant, readOnly bool) string {
 	w.t.Helper()
@@ -157,6 +180,9 @@ type page struct {
 }
 
 func (p page) has(text string) bool { return strings.Contains(p.body, text) }
+
+// shows reports whether a reader of the page sees the text, however it is escaped.
+func (p page) shows(text string) bool { return strings.Contains(html.UnescapeString(p.body), text) }
 
 func (b *browser) get(path string) page {
 	b.t.Helper()

@@ -1,0 +1,6 @@
+//go:build !interop
+
+package portal
+
+// Elsewhere those are tried that the machine has.
+const allLanguages = false
