@@ -54,6 +54,7 @@ func serveAPI(t *testing.T) string {
 		Subscriptions: store, Intake: in, Keys: keys, Audit: audit.NewLog(db), Ping: db.Ping, Logger: zerolog.Nop(), MaxPayload: 1 << 20,
 		Deliveries: dispatcher.NewDesk(dispatcher.DeskDeps{DB: db, IDs: ids, Now: clock.Now, Wake: func(int16) {}}),
 		Alerts:     alert.NewDesk(db, ids.Next, clock.Now),
+		Sessions:   auth.NewSessions(db, ids, keys, clock.Now, auth.SessionOptions{}), PublicURL: "http://127.0.0.1:8080",
 	}))
 	t.Cleanup(func() {
 		server.Close()
@@ -87,6 +88,7 @@ func TestPrintedCallsAreTaken(t *testing.T) {
 		{"run: batch", []string{"202"}, `"status":"succeeded"`}, // nobody subscribes here
 		{"run: endpoint", []string{"201", "201"}, `"secret":"whsec_`},
 		{"run: catalogue", []string{"201", "422"}, `"/payload/total: is no number but string"`},
+		{"run: portal", []string{"201"}, `/portal/enter?token=prl_`},
 	} {
 		out := curl(t, addr, snippet(t, c.name))
 		var statuses []string
