@@ -5,10 +5,10 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/postrider/postrider/dispatcher"
 	"github.com/postrider/postrider/internal/fault"
 	"github.com/postrider/postrider/internal/id"
 	"github.com/postrider/postrider/internal/stats"
+	"github.com/postrider/postrider/internal/timeline"
 	"github.com/postrider/postrider/internal/web"
 	"github.com/postrider/postrider/subscriptions"
 )
@@ -96,20 +96,9 @@ func (p *pages) endpointRows(ctx context.Context, found []subscriptions.Endpoint
 	}
 	out := make([]endpointRow, 0, len(found))
 	for _, e := range found {
-		r := endpointRow{Endpoint: e, TenantName: names[e.TenantID], Figures: figures[e.ID], Spark: spark(figures[e.ID])}
+		r := endpointRow{Endpoint: e, TenantName: names[e.TenantID], Figures: figures[e.ID], Spark: timeline.Spark(figures[e.ID])}
 		r.Rate, r.HasRate = r.Figures.SuccessRate()
 		out = append(out, r)
 	}
 	return out, nil
-}
-
-// spark draws figures small.
-func spark(s stats.Series) web.Spark {
-	const succeeded = dispatcher.Succeeded
-	all, failed := make([]int64, len(s.Points)), make([]int64, len(s.Points))
-	for i, point := range s.Points {
-		all[i] = point.Attempts.Sum()
-		failed[i] = all[i] - point.Attempts.Of(succeeded)
-	}
-	return web.NewSpark(all, failed, web.Plural(s.Attempts.Sum(), "attempt")+", "+web.Count(s.Attempts.Sum()-s.Attempts.Of(succeeded))+" failed")
 }

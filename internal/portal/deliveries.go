@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"strings"
+	"time"
 
 	"github.com/postrider/postrider/dispatcher"
 	"github.com/postrider/postrider/internal/fault"
@@ -19,6 +20,7 @@ type deliveriesPage struct {
 	Endpoints []web.Option
 	Rows      []deliveryRow
 	Pager     pager
+	Searched  time.Time // how far back the search has looked, where it gave up before its end
 }
 
 // deliveryRow is a delivery with where it goes.
@@ -45,15 +47,17 @@ func (p *pages) deliveries(v *web.Visit) error {
 	if err != nil {
 		return badFilter(v, data, err)
 	}
-	found, err := p.d.Deliveries.List(v.Ctx(), f, pageSize+1, before)
+	page, err := p.d.Deliveries.Search(v.Ctx(), f, pageSize, before)
 	if err != nil {
 		return badFilter(v, data, err)
 	}
-	found, next := cut(found, func(d dispatcher.Delivery) id.ID { return d.ID })
-	if data.Rows, err = p.rows(v.Ctx(), found); err != nil {
+	if data.Rows, err = p.rows(v.Ctx(), page.Deliveries); err != nil {
 		return err
 	}
-	data.Pager = pagerOf(v.R.URL, id.Delivery, next)
+	data.Pager = pagerOf(v.R.URL, id.Delivery, page.Next)
+	if !page.Next.IsZero() && len(page.Deliveries) < pageSize {
+		data.Searched = page.SearchedTo
+	}
 	return v.Show(web.Page{Name: "deliveries", Title: "Deliveries", Section: "deliveries", Data: data})
 }
 

@@ -31,7 +31,7 @@ type endpointPage struct {
 
 func headOf(v *web.Visit, e subscriptions.Endpoint, tab string) endpointHead {
 	h := endpointHead{
-		endpointRow: endpointRow{e, healthOf(e)}, Path: Base + "/endpoints/" + id.Endpoint.Format(e.ID), Tab: tab, MayWrite: v.May(web.Writer),
+		endpointRow: endpointRow{Endpoint: e, Health: healthOf(e)}, Path: Base + "/endpoints/" + id.Endpoint.Format(e.ID), Tab: tab, MayWrite: v.May(web.Writer),
 	}
 	if e.StatusReason != nil && *e.StatusReason != subscriptions.ReasonByUser {
 		h.Off = *e.StatusReason
@@ -63,6 +63,11 @@ func (p *pages) endpoint(v *web.Visit) error {
 		return err
 	}
 	data := endpointPage{Head: headOf(v, e, "overview"), Timeout: e.Timeout, MayWrite: v.May(web.Writer)}
+	rows, err := p.endpointRows(v, []subscriptions.Endpoint{e})
+	if err != nil {
+		return err
+	}
+	data.Head.endpointRow = rows[0]
 	for _, d := range found {
 		data.Latest = append(data.Latest, deliveryRow{Delivery: d, URL: e.URL})
 	}

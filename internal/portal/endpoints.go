@@ -1,7 +1,11 @@
 package portal
 
 import (
+	"time"
+
 	"github.com/postrider/postrider/internal/id"
+	"github.com/postrider/postrider/internal/stats"
+	"github.com/postrider/postrider/internal/timeline"
 	"github.com/postrider/postrider/internal/web"
 	"github.com/postrider/postrider/subscriptions"
 )
@@ -18,8 +22,15 @@ type endpointsPage struct {
 // endpointRow is an endpoint with how it is.
 type endpointRow struct {
 	subscriptions.Endpoint
-	Health string // a word that has a look
+	Health  string // a word that has a look
+	Figures stats.Series
+	Rate    float64 // of attempts that succeeded
+	HasRate bool
+	Spark   web.Spark
 }
+
+// healthSpan is the time that pages tell of endpoints' health over.
+const healthSpan = 24 * time.Hour
 
 func (p *pages) endpoints(v *web.Visit) error {
 	t, err := p.tenant(v)
@@ -36,10 +47,29 @@ func (p *pages) endpoints(v *web.Visit) error {
 	}
 	found, next := cut(found, func(e subscriptions.Endpoint) id.ID { return e.ID })
 	data := endpointsPage{Pager: pagerOf(v.R.URL, id.Endpoint, next), MayWrite: v.May(web.Writer)}
-	for _, e := range found {
-		data.Rows = append(data.Rows, endpointRow{e, healthOf(e)})
+	if data.Rows, err = p.endpointRows(v, found); err != nil {
+		return err
 	}
 	return v.Show(web.Page{Name: "endpoints", Title: "Endpoints", Section: "endpoints", Data: data})
+}
+
+// endpointRows looks up how endpoints have been, all in one go.
+func (p *pages) endpointRows(v *web.Visit, found []subscriptions.Endpoint) ([]endpointRow, error) {
+	ids := make([]id.ID, 0, len(found))
+	for _, e := range found {
+		ids = append(ids, e.ID)
+	}
+	figures, err := p.d.Stats.EndpointsHealth(v.Ctx(), ids, v.Now.Add(-healthSpan))
+	if err != nil {
+		return nil, err
+	}
+	out := make([]endpointRow, 0, len(found))
+	for _, e := range found {
+		r := endpointRow{Endpoint: e, Health: healthOf(e), Figures: figures[e.ID], Spark: timeline.Spark(figures[e.ID])}
+		r.Rate, r.HasRate = r.Figures.SuccessRate()
+		out = append(out, r)
+	}
+	return out, nil
 }
 
 // healthOf says in a word how an endpoint is doing.

@@ -23,10 +23,12 @@ import (
 	"github.com/postrider/postrider/internal/auth"
 	"github.com/postrider/postrider/internal/id"
 	"github.com/postrider/postrider/internal/intake"
+	"github.com/postrider/postrider/internal/jobs"
 	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/internal/pgtest"
 	"github.com/postrider/postrider/internal/portal"
 	"github.com/postrider/postrider/internal/seal"
+	"github.com/postrider/postrider/internal/stats"
 	"github.com/postrider/postrider/subscriptions"
 )
 
@@ -44,6 +46,7 @@ type world struct {
 	intake   *intake.Intake
 	desk     *dispatcher.Desk
 	sessions *auth.Sessions
+	jobs     *jobs.Jobs
 	http     *httptest.Server
 }
 
@@ -67,8 +70,11 @@ func newWorld(t *testing.T, settings ...func(*portal.Deps)) *world {
 	w.sessions = auth.NewSessions(w.db, w.ids, keys, func() time.Time {
 		return w.clock.Now().Add(time.Duration(w.ahead.Load()))
 	}, auth.SessionOptions{})
+	w.jobs = jobs.New(jobs.Deps{
+		DB: w.db, IDs: w.ids, Now: w.clock.Now, Desk: w.desk, Intake: w.intake, Log: zerolog.New(zerolog.NewTestWriter(t)),
+	})
 	d := portal.Deps{
-		Subscriptions: w.subs, Intake: w.intake, Deliveries: w.desk, Sessions: w.sessions, Wake: func(int16) {},
+		Subscriptions: w.subs, Intake: w.intake, Deliveries: w.desk, Sessions: w.sessions, Jobs: w.jobs, Stats: stats.NewReader(w.db, w.clock.Now), Wake: func(int16) {},
 		AddressClass: func(netip.Addr) string { return "a class" }, Now: w.clock.Now, Logger: zerolog.New(zerolog.NewTestWriter(t)),
 		Schedule: dispatcher.DefaultSchedule, Look: portal.Look{Name: "Webhooks"},
 	}

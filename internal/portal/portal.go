@@ -21,6 +21,8 @@ import (
 	"github.com/postrider/postrider/internal/auth"
 	"github.com/postrider/postrider/internal/id"
 	"github.com/postrider/postrider/internal/intake"
+	"github.com/postrider/postrider/internal/jobs"
+	"github.com/postrider/postrider/internal/stats"
 	"github.com/postrider/postrider/internal/web"
 	"github.com/postrider/postrider/subscriptions"
 )
@@ -31,6 +33,8 @@ type Deps struct {
 	Intake        *intake.Intake
 	Deliveries    *dispatcher.Desk
 	Sessions      *auth.Sessions
+	Jobs          *jobs.Jobs
+	Stats         *stats.Reader
 
 	Wake         func(shard int16)       // tells dispatchers that there may be due work
 	AddressClass func(netip.Addr) string // what is shown of an address that was dialled
@@ -103,7 +107,7 @@ func (p *pages) frame(v *web.Visit) any {
 func funcs() template.FuncMap {
 	return template.FuncMap{
 		"deliveryID": id.Delivery.Format, "eventID": id.Event.Format, "endpointID": id.Endpoint.Format,
-		"hideQuery": dispatcher.HideQuery,
+		"jobID": id.Job.Format, "hideQuery": dispatcher.HideQuery,
 	}
 }
 

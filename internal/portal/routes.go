@@ -38,6 +38,10 @@ func (p *pages) routes() []web.Route {
 		web.Post(Base+"/endpoints/{ep}/rotate", web.Writer, p.rotateSecret),
 		web.Get(Base+"/endpoints/{ep}/test", web.Writer, p.testEvent),
 		web.Post(Base+"/endpoints/{ep}/test", web.Writer, p.sendTest),
+		web.Get(Base+"/endpoints/{ep}/replay", web.Writer, p.replay),
+		web.Post(Base+"/endpoints/{ep}/replay", web.Writer, p.postReplay),
+		web.Get(Base+"/jobs/{job}", web.Visitor, p.job),
+		web.Post(Base+"/jobs/{job}/cancel", web.Writer, p.cancelJob),
 
 		web.Get(Base+"/deliveries", web.Visitor, p.deliveries),
 		web.Get(Base+"/deliveries/{dlv}", web.Visitor, p.delivery),

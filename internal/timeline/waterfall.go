@@ -1,5 +1,5 @@
 // Package timeline lays out what became of a delivery over time, for the pages that show it to support staff and to tenants: its
-// attempts, the stages of each, and the schedule of its retries. It is pure, and leaves it to the caller what a reader may see.
+// attempts, the stages of each, the schedule of its retries; and how an endpoint has been. It is pure, and leaves it to the caller what a reader may see.
 package timeline
 
 import (

@@ -1,0 +1,154 @@
+package portal
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/postrider/postrider/internal/fault"
+	"github.com/postrider/postrider/internal/id"
+	"github.com/postrider/postrider/internal/jobs"
+	"github.com/postrider/postrider/internal/web"
+	"github.com/postrider/postrider/subscriptions"
+)
+
+type replayPage struct {
+	Head   endpointHead
+	Form   web.Form
+	States []web.Option
+	Types  []eventType
+	Count  *jobs.Count // nil: nothing was asked for yet
+}
+
+// fieldTime is how a browser's field has a time.
+const fieldTime = "2006-01-02T15:04"
+
+// replay shows how many past events a window has for the endpoint. It changes nothing; saying yes does. What the endpoint
+// missed is what it begins with.
+func (p *pages) replay(v *web.Visit) error {
+	t, e, err := p.endpointOf(v)
+	if err != nil {
+		return err
+	}
+	data := replayPage{Head: headOf(v, e, "replay"), Form: web.Form{Values: v.R.URL.Query()}, States: replayStates}
+	if !data.Form.Values.Has("since") {
+		data.Form = web.NewForm("since", v.Now.UTC().Add(-24*time.Hour).Format(fieldTime), "state", jobs.Missing)
+		return p.showReplay(v, data)
+	}
+	request, err := readReplay(data.Form, t, e)
+	if err == nil {
+		var count jobs.Count
+		if count, err = p.d.Jobs.Preview(v.Ctx(), request); err == nil {
+			data.Count = &count
+			if request.Window.Until.IsZero() { // what was counted is what is sent
+				data.Form.Values.Set("until", v.Now.UTC().Add(time.Second).Format(fieldTime+":05"))
+			}
+		}
+	}
+	if err != nil && !data.Form.Mark(err) {
+		return err
+	}
+	return p.showReplay(v, data)
+}
+
+func (p *pages) showReplay(v *web.Visit, data replayPage) error {
+	status := 0
+	if len(data.Form.Faults) > 0 {
+		status = fault.HTTPStatus(fault.Invalid)
+	}
+	return v.Show(web.Page{Name: "endpoint-replay", Title: "Replay", Section: "endpoints", Status: status, Data: data})
+}
+
+// postReplay makes the job that replay has shown.
+func (p *pages) postReplay(v *web.Visit) error {
+	t, e, err := p.endpointOf(v)
+	if err != nil {
+		return err
+	}
+	form, err := v.Form()
+	if err != nil {
+		return err
+	}
+	back := headOf(v, e, "").Path + "/replay?" + form.Values.Encode()
+	request, err := readReplay(form, t, e)
+	if err != nil {
+		return v.Refused(back, err)
+	}
+	job, err := p.d.Jobs.Create(v.Ctx(), request)
+	if err != nil {
+		return v.Refused(back, err)
+	}
+	return v.Go(Base + "/jobs/" + id.Job.Format(job.ID))
+}
+
+var replayStates = []web.Option{
+	{Value: jobs.Missing, Label: "what it never got"},
+	{Value: "failed", Label: "what failed"},
+	{Value: "cancelled", Label: "what was cancelled"},
+	{Value: "succeeded", Label: "what succeeded"},
+	{Value: "all", Label: "all of it"},
+}
+
+// readReplay reads a window: `since`, `until`, `state`, and `types` with commas between.
+func readReplay(form web.Form, t subscriptions.Tenant, e subscriptions.Endpoint) (jobs.Request, error) {
+	var faults fault.Fields
+	w := &jobs.Window{Endpoint: &e.ID, Since: readTime(&faults, form, "since"), Until: readTime(&faults, form, "until")}
+	if state := form.Get("state"); state != "all" {
+		w.States = []string{state}
+	}
+	for pattern := range strings.SplitSeq(form.Get("types"), ",") {
+		if pattern = strings.TrimSpace(pattern); pattern != "" {
+			w.Types = append(w.Types, pattern)
+		}
+	}
+	return jobs.Request{Kind: jobs.Replay, Tenant: &t.ID, Window: w}, faults.Err()
+}
+
+type jobPage struct {
+	jobs.Job
+	Share    int // of a hundred
+	MayWrite bool
+}
+
+// jobOf gives the job of the path, which is one of the visitor's or not there.
+func (p *pages) jobOf(v *web.Visit) (jobs.Job, error) {
+	ref, err := id.Job.Parse(v.R.PathValue("job"))
+	if err != nil {
+		return jobs.Job{}, noJob()
+	}
+	job, err := p.d.Jobs.Get(v.Ctx(), ref)
+	if err != nil {
+		return jobs.Job{}, fmt.Errorf("look a job up: %w", err)
+	}
+	if job.Tenant == nil || *job.Tenant != *v.Session.Principal.Tenant {
+		return jobs.Job{}, noJob()
+	}
+	return job, nil
+}
+
+func noJob() error { return fault.New(fault.NotFound, "no such job") }
+
+// job shows how far a job has come. While it runs the page looks again by itself.
+func (p *pages) job(v *web.Visit) error {
+	job, err := p.jobOf(v)
+	if err != nil {
+		return err
+	}
+	data := jobPage{Job: job, Share: 100, MayWrite: v.May(web.Writer)}
+	if job.Matched > 0 {
+		data.Share = int(min((job.Done+job.Skipped)*100/job.Matched, 100))
+	}
+	return v.Show(web.Page{Name: "job", Title: "Replay", Section: "endpoints", Data: data})
+}
+
+func (p *pages) cancelJob(v *web.Visit) error {
+	job, err := p.jobOf(v)
+	if err != nil {
+		return err
+	}
+	page := Base + "/jobs/" + id.Job.Format(job.ID)
+	if _, err := p.d.Jobs.Cancel(v.Ctx(), job.ID); err != nil {
+		return v.Refused(page, err)
+	}
+	return v.Done(page, "It is cancelled. What was sent again stays so.")
+}
