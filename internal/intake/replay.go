@@ -44,19 +44,22 @@ type chance struct {
 	DeliverAt *time.Time
 	Endpoint  int64
 	Patterns  []string
+	Filter    *string
 	Status    string
 	Ordered   bool
 	Delivery  int64  // 0: there was none
 	State     string // of it
 	Skipped   string // why there was none
 	Addressed bool   // the event was meant for some endpoints alone
+
+	Refused bool `db:"-"` // by the endpoint's filter of now
 }
 
 // events_by_tenant, forwards; endpoints_by_tenant; then the primary keys, for each delivery in the one partition that it lies in.
 // Its transaction is pg.Indexed.
 const chancesSQL = `
 SELECT e.id AS event, e.type, coalesce(e.group_key, '') AS group_key, e.deliver_at, p.id AS endpoint, p.event_types AS patterns,
-    p.status::text, p.ordering = 'group' AS ordered, coalesce(x.id, 0) AS delivery, coalesce(x.state::text, '') AS state,
+    p.filter, p.status::text, p.ordering = 'group' AS ordered, coalesce(x.id, 0) AS delivery, coalesce(x.state::text, '') AS state,
     coalesce((SELECT s ->> 'r' FROM jsonb_array_elements(e.skipped) s WHERE (s ->> 'e')::bigint = p.id LIMIT 1), '') AS skipped,
     coalesce(e.skipped = '[]' OR e.skipped @> '[{"r": "endpoint_ids"}]', false) AS addressed
 FROM (SELECT * FROM events e
@@ -72,7 +75,8 @@ LEFT JOIN LATERAL (
     WHERE y.endpoint_id = p.id LIMIT 1) x ON true
 ORDER BY e.id, p.id`
 
-func (i *Intake) chances(ctx context.Context, db pg.Querier, r Replay, after int64, limit int) ([]chance, error) {
+// chances looks at some events behind after, and asks filters what asked has no answer of.
+func (i *Intake) chances(ctx context.Context, db pg.Querier, r Replay, after int64, limit int, asked answers) ([]chance, error) {
 	args := pgx.StrictNamedArgs{
 		"shard": r.Tenant.Shard, "tenant": r.Tenant.N, "endpoint": int64(0), "limit": limit,
 		"after": max(after, id.Floor(r.Since)-1), "before": r.Before,
@@ -91,7 +95,7 @@ func (i *Intake) chances(ctx context.Context, db pg.Querier, r Replay, after int
 	if err != nil {
 		return nil, fmt.Errorf("look for what to replay: %w", err)
 	}
-	return found, nil
+	return found, i.ask(ctx, db, r, found, asked)
 }
 
 // fate is what becomes of a chance.
@@ -104,7 +108,8 @@ const (
 )
 
 // fate decides. What an endpoint was skipped for because it did not ask for it stays skipped, also if it asks for it now, unless
-// the replay names what it means: a type, or the very event. What a producer addressed to others is none of its business.
+// the replay names what it means: a type, or the very event. What its filter of now refuses stays skipped whatever is named. What a
+// producer addressed to others is none of its business.
 func (r Replay) fate(c chance) fate {
 	named := r.Event != nil
 	if len(r.Types) > 0 {
@@ -122,7 +127,7 @@ func (r Replay) fate(c chance) fate {
 		}
 		return passed
 	}
-	if !r.Missing || c.Addressed {
+	if !r.Missing || c.Addressed || c.Refused {
 		return passed
 	}
 	candidate := subscriptions.Candidate{Endpoint: c.Endpoint, EventTypes: c.Patterns, Status: subscriptions.Status(c.Status)}
@@ -167,7 +172,7 @@ func (i *Intake) CountReplay(ctx context.Context, r Replay, after int64, limit i
 		if err := pg.Indexed(ctx, tx); err != nil {
 			return err //nolint:wrapcheck // says it all
 		}
-		found, err = i.chances(ctx, tx, r, after, limit)
+		found, err = i.chances(ctx, tx, r, after, limit, answers{})
 		return err
 	})
 	if err != nil {
@@ -203,7 +208,8 @@ func (i *Intake) Replay(ctx context.Context, tx pgx.Tx, r Replay, after int64, l
 	if err := mayReplay(ctx, tx, r); err != nil {
 		return ReplayStep{}, err
 	}
-	found, err := i.chances(ctx, tx, r, after, limit)
+	asked := answers{}
+	found, err := i.chances(ctx, tx, r, after, limit, asked)
 	if err != nil {
 		return ReplayStep{}, err
 	}
@@ -213,7 +219,7 @@ func (i *Intake) Replay(ctx context.Context, tx pgx.Tx, r Replay, after int64, l
 		if _, err := tx.Exec(ctx, lockEventsSQL, pgx.StrictNamedArgs{"shard": r.Tenant.Shard, "events": locked}); err != nil {
 			return ReplayStep{}, fmt.Errorf("lock events: %w", err)
 		}
-		if found, err = i.chances(ctx, tx, r, after, limit); err != nil {
+		if found, err = i.chances(ctx, tx, r, after, limit, asked); err != nil {
 			return ReplayStep{}, err
 		}
 		found = slices.DeleteFunc(found, func(c chance) bool {

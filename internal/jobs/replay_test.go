@@ -1,10 +1,12 @@
 package jobs_test
 
 import (
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/postrider/postrider/dispatcher"
 	"github.com/postrider/postrider/internal/fault"
 	"github.com/postrider/postrider/internal/id"
 	"github.com/postrider/postrider/internal/intake"
@@ -216,5 +218,131 @@ func TestReplaysSideBySide(t *testing.T) {
 	}
 	if n := s.count(`SELECT sum(done) FROM jobs`); n != 3 {
 		t.Errorf("%d are said to be done", n)
+	}
+}
+
+// What an endpoint's filter refuses stays with those who wanted it, also if the replay names the type; what it lets pass is made up for.
+func TestAReplayAsksFilters(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		filter string
+		then   string // its filter while the events came; "": it was not there
+		types  []string
+		done   int64
+	}{
+		"no filter":                      {"", "", nil, 4},
+		"some pass":                      {"payload.n >= 2.0 && event.type == 'order.paid'", "", nil, 2},
+		"some pass, of a type":           {"payload.n >= 2.0", "", []string{"order.paid"}, 2},
+		"none passes, of a type":         {"payload.n > 9.0", "", []string{"order.paid"}, 0},
+		"it cannot tell":                 {"payload.there.is.none == 1", "", []string{"order.*"}, 0},
+		"what it refused stays":          {"", "payload.n >= 2.0", nil, 0},
+		"what it refused, of a type":     {"", "payload.n >= 2.0", []string{"order.paid"}, 2},
+		"what it refuses still":          {"payload.n >= 1.0", "payload.n >= 2.0", []string{"order.paid"}, 1},
+		"who asks for the event's names": {"event.id.startsWith('evt_') && event.uid == null && event.group_key == null", "", nil, 4},
+		"when it was made":               {"event.created_at < timestamp('2026-11-30T12:00:03Z')", "", nil, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newShop(t)
+			ten := s.tenant()
+			var ep id.ID
+			if c.then != "" {
+				ep = s.endpoint(ten, subscriptions.NewEndpoint{Filter: c.then})
+			}
+			s.events(ten, "order.paid", 4)
+			if c.then == "" {
+				ep = s.endpoint(ten, subscriptions.NewEndpoint{Filter: c.filter})
+			}
+			s.exec(`UPDATE endpoints SET filter = nullif($1, '') WHERE id = $2`, c.filter, ep.N)
+			j := s.create(window(ten, ep, []string{"missing"}, c.types))
+			if j.Matched != c.done {
+				t.Errorf("%d are meant, want %d", j.Matched, c.done)
+			}
+			if j = s.work(j.ID); j.State != jobs.Succeeded || j.Done != c.done || j.Matched != c.done {
+				t.Errorf("got %+v, want %d", j, c.done)
+			}
+			if n := s.count(`SELECT count(*) FROM deliveries WHERE origin = 2`); int64(n) != c.done {
+				t.Errorf("%d deliveries, want %d", n, c.done)
+			}
+		})
+	}
+}
+
+// One event that is told again asks the filter of each endpoint of now.
+func TestAReplayOfOneEventAsksFilters(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	ten := s.tenant()
+	evts := s.events(ten, "order.paid", 2)
+	wants := s.endpoint(ten, subscriptions.NewEndpoint{Filter: "payload.n == 1.0"})
+	s.endpoint(ten, subscriptions.NewEndpoint{Filter: "payload.n == 0.0"})
+	all := s.endpoint(ten, subscriptions.NewEndpoint{})
+	if j := s.work(s.create(jobs.Request{Kind: jobs.Replay, Tenant: &ten.ID, Window: &jobs.Window{Event: &evts[1]}}).ID); j.Done != 2 {
+		t.Errorf("got %+v", j)
+	}
+	if n := s.count(`SELECT count(*) FROM deliveries WHERE event_id = $1 AND endpoint_id IN ($2, $3)`, evts[1].N, wants.N, all.N); n != 2 {
+		t.Errorf("%d of two got it", n)
+	}
+}
+
+// found gives all that a search finds, page by page.
+func (s *shop) found(f dispatcher.Filter) (events []id.ID) {
+	s.Helper()
+	for before := (id.ID{}); ; {
+		page, err := s.desk.Search(s.Context(), f, 10, before)
+		if err != nil {
+			s.Fatalf("%+v: %v", f, err)
+		}
+		for _, d := range page.Deliveries {
+			events = append(events, d.Event)
+		}
+		if before = page.Next; before.IsZero() {
+			return events
+		}
+	}
+}
+
+// What was made long after its event is found by the event's type and by what its payload holds, waiting or finished.
+func TestASearchFindsWhatAReplayMade(t *testing.T) {
+	t.Parallel()
+	for _, state := range []string{"", "succeeded", "failed"} {
+		t.Run("finished: "+state, func(t *testing.T) {
+			t.Parallel()
+			s := newShop(t)
+			ten := s.tenant()
+			evts := s.events(ten, "order.paid", 2)
+			sent := s.events(ten, "order.sent", 1)
+			s.pass(time.Hour)
+			ep := s.endpoint(ten, subscriptions.NewEndpoint{})
+			if j := s.work(s.create(window(ten, ep, nil, nil)).ID); j.Done != 3 {
+				t.Fatalf("got %+v", j)
+			}
+			n := s.count(`SELECT count(*) FROM events e JOIN deliveries d ON e.delivery_ids = ARRAY[d.id] AND d.event_id = e.id
+				WHERE abs(d.id - e.id) > 20971520000`)
+			if n != 3 {
+				t.Errorf("%d events name what was made for them an hour later", n)
+			}
+			if state != "" {
+				s.finish(state)
+			}
+			s.pass(time.Minute)
+			for name, c := range map[string]struct {
+				filter dispatcher.Filter
+				want   []id.ID
+			}{
+				"a type":                {dispatcher.Filter{EventType: "order.paid"}, []id.ID{evts[1], evts[0]}},
+				"another type":          {dispatcher.Filter{EventType: "order.sent"}, sent},
+				"a tenant's type":       {dispatcher.Filter{EventType: "order.paid", Tenant: &ten.ID}, []id.ID{evts[1], evts[0]}},
+				"an endpoint's type":    {dispatcher.Filter{EventType: "order.paid", Endpoint: &ep}, []id.ID{evts[1], evts[0]}},
+				"a text":                {dispatcher.Filter{Query: `"n": 1`}, evts[1:]},
+				"a text and a type":     {dispatcher.Filter{Query: `"n": 0`, EventType: "order.sent"}, sent},
+				"a beginning of a type": {dispatcher.Filter{Query: "order.s"}, sent},
+				"an event":              {dispatcher.Filter{Event: &evts[1]}, evts[1:]},
+			} {
+				if got := s.found(c.filter); !slices.Equal(got, c.want) {
+					t.Errorf("by %s: found %v, want %v", name, got, c.want)
+				}
+			}
+		})
 	}
 }
