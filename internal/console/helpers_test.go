@@ -48,7 +48,8 @@ type world struct {
 	http     *httptest.Server
 }
 
-func newWorld(t *testing.T) *world {
+// newWorld makes one. change may change the console before it is made, whose address is base.
+func newWorld(t *testing.T, change ...func(d *console.Deps, base string)) *world {
 	t.Helper()
 	w := &world{t: t, db: pgtest.Pool(t), clock: &pg.Clock{}}
 	w.ids = id.NewGenerator(1, w.clock.Now)
@@ -72,14 +73,20 @@ func newWorld(t *testing.T) *world {
 		DB: w.db, IDs: w.ids, Now: w.clock.Now, Desk: w.desk, Intake: w.intake, Log: zerolog.New(zerolog.NewTestWriter(t)),
 	})
 	w.sessions = auth.NewSessions(w.db, w.ids, w.keys, w.clock.Now, auth.SessionOptions{})
-	w.http = httptest.NewTLSServer(console.New(console.Deps{
+	deps := console.Deps{
 		Subscriptions: w.subs, Intake: w.intake, Deliveries: w.desk, Alerts: alert.NewDesk(w.db, w.ids.Next, w.clock.Now),
 		Keys: w.keys, Door: auth.NewDoor(w.keys, auth.DoorOptions{Burst: 1 << 30}), Audit: audit.NewLog(w.db),
 		Sessions: w.sessions, Jobs: w.jobs, Stats: stats.NewReader(w.db, w.clock.Now),
 		Wake: func(int16) {}, Now: w.clock.Now, Logger: zerolog.New(zerolog.NewTestWriter(t)),
 		PortalURL: func(token string) string { return "https://hooks.example.com/portal/enter?token=" + token },
 		Schedule:  dispatcher.DefaultSchedule, UserAgent: "Postrider/test", Version: "test",
-	}))
+	}
+	w.http = httptest.NewUnstartedServer(nil)
+	for _, c := range change {
+		c(&deps, "https://"+w.http.Listener.Addr().String())
+	}
+	w.http.Config.Handler = console.New(deps)
+	w.http.StartTLS()
 	t.Cleanup(w.http.Close)
 	return w
 }

@@ -13,12 +13,12 @@ import (
 	"testing"
 	"time"
 
-	upstream "github.com/coreos/go-oidc/v3/oidc"
-	"github.com/coreos/go-oidc/v3/oidc/oidctest"
+	signing "github.com/coreos/go-oidc/v3/oidc/oidctest"
 
 	"github.com/postrider/postrider/internal/auth"
 	"github.com/postrider/postrider/internal/fault"
 	"github.com/postrider/postrider/internal/oidc"
+	"github.com/postrider/postrider/internal/oidctest"
 )
 
 func wantCode(t *testing.T, err error, want fault.Code) {
@@ -30,10 +30,10 @@ func wantCode(t *testing.T, err error, want fault.Code) {
 
 func TestASignIn(t *testing.T) {
 	t.Parallel()
-	for name, set := range map[string]func(*provider, *oidc.Config){
-		"secret in the header": func(*provider, *oidc.Config) {},
-		"secret in the form":   func(p *provider, _ *oidc.Config) { p.methods = []string{"private_key_jwt", "client_secret_post"} },
-		"public client":        func(p *provider, c *oidc.Config) { p.bare, c.ClientSecret = true, "" },
+	for name, set := range map[string]func(provider, *oidc.Config){
+		"secret in the header": func(provider, *oidc.Config) {},
+		"secret in the form":   func(p provider, _ *oidc.Config) { p.Methods = []string{"private_key_jwt", "client_secret_post"} },
+		"public client":        func(p provider, c *oidc.Config) { p.Bare, c.ClientSecret = true, "" },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -45,8 +45,8 @@ func TestASignIn(t *testing.T) {
 					t.Errorf("%+v, %v", user, err)
 				}
 			}
-			if p.calls["/.well-known/openid-configuration"] != 1 || p.calls["/token"] != 2 {
-				t.Errorf("calls %v", p.calls)
+			if p.Calls("/.well-known/openid-configuration") != 1 || p.Calls("/token") != 2 {
+				t.Errorf("%d calls of the configuration, %d for tokens", p.Calls("/.well-known/openid-configuration"), p.Calls("/token"))
 			}
 		})
 	}
@@ -55,55 +55,55 @@ func TestASignIn(t *testing.T) {
 // What an ID token must not be.
 func TestIDTokensThatAreRefused(t *testing.T) {
 	t.Parallel()
-	for name, set := range map[string]func(*provider){
-		"another nonce":    func(p *provider) { p.claims = map[string]any{"nonce": strings.Repeat("A", 43)} },
-		"no nonce":         func(p *provider) { p.claims = map[string]any{"nonce": nil} },
-		"expired":          func(p *provider) { p.claims = map[string]any{"exp": time.Now().Add(-time.Minute).Unix()} },
-		"no end":           func(p *provider) { p.claims = map[string]any{"exp": nil} },
-		"not yet":          func(p *provider) { p.claims = map[string]any{"nbf": time.Now().Add(time.Hour).Unix()} },
-		"another audience": func(p *provider) { p.claims = map[string]any{"aud": "somebody"} },
-		"many audiences":   func(p *provider) { p.claims = map[string]any{"aud": []string{clientID, "somebody"}} },
-		"another party":    func(p *provider) { p.claims = map[string]any{"azp": "somebody"} },
-		"another issuer":   func(p *provider) { p.claims = map[string]any{"iss": "https://id.example"} },
-		"no subject":       func(p *provider) { p.claims = map[string]any{"sub": nil} },
-		"alg none": func(p *provider) {
-			p.sign = func(_ *ecdsa.PrivateKey, claims string) string {
+	for name, set := range map[string]func(provider){
+		"another nonce":    func(p provider) { p.Claims = map[string]any{"nonce": strings.Repeat("A", 43)} },
+		"no nonce":         func(p provider) { p.Claims = map[string]any{"nonce": nil} },
+		"expired":          func(p provider) { p.Claims = map[string]any{"exp": time.Now().Add(-time.Minute).Unix()} },
+		"no end":           func(p provider) { p.Claims = map[string]any{"exp": nil} },
+		"not yet":          func(p provider) { p.Claims = map[string]any{"nbf": time.Now().Add(time.Hour).Unix()} },
+		"another audience": func(p provider) { p.Claims = map[string]any{"aud": "somebody"} },
+		"many audiences":   func(p provider) { p.Claims = map[string]any{"aud": []string{clientID, "somebody"}} },
+		"another party":    func(p provider) { p.Claims = map[string]any{"azp": "somebody"} },
+		"another issuer":   func(p provider) { p.Claims = map[string]any{"iss": "https://id.example"} },
+		"no subject":       func(p provider) { p.Claims = map[string]any{"sub": nil} },
+		"alg none": func(p provider) {
+			p.Sign = func(_ *ecdsa.PrivateKey, claims string) string {
 				b64 := base64.RawURLEncoding.EncodeToString
 				return b64([]byte(`{"alg":"none"}`)) + "." + b64([]byte(claims)) + "."
 			}
 		},
-		"HMAC under the public key": func(p *provider) {
-			p.sign = func(key *ecdsa.PrivateKey, claims string) string {
+		"HMAC under the public key": func(p provider) {
+			p.Sign = func(key *ecdsa.PrivateKey, claims string) string {
 				public, err := x509.MarshalPKIXPublicKey(key.Public())
 				if err != nil {
 					panic(err)
 				}
-				return oidctest.SignIDToken(public, "k", "HS256", claims)
+				return signing.SignIDToken(public, oidctest.KeyID, "HS256", claims)
 			}
 		},
-		"HMAC under the client's secret": func(p *provider) {
-			p.sign = func(_ *ecdsa.PrivateKey, claims string) string {
-				return oidctest.SignIDToken([]byte(strings.Repeat(clientSecret, 3)), "k", "HS256", claims)
+		"HMAC under the client's secret": func(p provider) {
+			p.Sign = func(_ *ecdsa.PrivateKey, claims string) string {
+				return signing.SignIDToken([]byte(strings.Repeat(clientSecret, 3)), oidctest.KeyID, "HS256", claims)
 			}
 		},
-		"another key": func(p *provider) {
+		"another key": func(p provider) {
 			other, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 			if err != nil {
 				panic(err)
 			}
-			p.sign = func(_ *ecdsa.PrivateKey, claims string) string {
-				return oidctest.SignIDToken(other, "k", upstream.ES256, claims)
+			p.Sign = func(_ *ecdsa.PrivateKey, claims string) string {
+				return signing.SignIDToken(other, oidctest.KeyID, oidctest.Algorithm, claims)
 			}
 		},
-		"altered": func(p *provider) {
-			p.sign = func(key *ecdsa.PrivateKey, claims string) string {
-				parts := strings.Split(oidctest.SignIDToken(key, "k", upstream.ES256, claims), ".")
+		"altered": func(p provider) {
+			p.Sign = func(key *ecdsa.PrivateKey, claims string) string {
+				parts := strings.Split(signing.SignIDToken(key, oidctest.KeyID, oidctest.Algorithm, claims), ".")
 				parts[1] = base64.RawURLEncoding.EncodeToString([]byte(strings.Replace(claims, "u-1", "u-0", 1)))
 				return strings.Join(parts, ".")
 			}
 		},
-		"none":    func(p *provider) { p.sign = func(*ecdsa.PrivateKey, string) string { return "" } },
-		"garbage": func(p *provider) { p.sign = func(*ecdsa.PrivateKey, string) string { return "a.b.c" } },
+		"none":    func(p provider) { p.Sign = func(*ecdsa.PrivateKey, string) string { return "" } },
+		"garbage": func(p provider) { p.Sign = func(*ecdsa.PrivateKey, string) string { return "a.b.c" } },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -114,7 +114,7 @@ func TestIDTokensThatAreRefused(t *testing.T) {
 		})
 	}
 	p := newProvider(t) // and with the right party, many audiences are good
-	p.claims = map[string]any{"aud": []string{clientID, "somebody"}, "azp": clientID}
+	p.Claims = map[string]any{"aud": []string{clientID, "somebody"}, "azp": clientID}
 	if _, err := p.signIn(t, p.door(t)); err != nil {
 		t.Error(err)
 	}
@@ -178,8 +178,8 @@ func TestCallbacksThatAreRefused(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if p.calls["/token"] != 0 {
-		t.Errorf("the provider was asked %d times", p.calls["/token"])
+	if p.Calls("/token") != 0 {
+		t.Errorf("the provider was asked %d times", p.Calls("/token"))
 	}
 	clock = now.Add(oidc.SignInFor - time.Second)
 	if _, back, err := o.Finish(t.Context(), cookie, with("iss", p.URL)); err != nil || back != "/console/alerts" {
@@ -195,7 +195,7 @@ func TestTheTokenEndpointFails(t *testing.T) {
 	}{
 		"refuses": {func(w http.ResponseWriter) bool {
 			w.WriteHeader(http.StatusBadRequest)
-			answer(w, map[string]any{"error": "invalid_grant", "error_description": "CANARY"})
+			oidctest.Answer(w, map[string]any{"error": "invalid_grant", "error_description": "CANARY"})
 			return true
 		}, fault.Unauthenticated},
 		"redirects": {func(w http.ResponseWriter) bool {
@@ -216,11 +216,11 @@ func TestTheTokenEndpointFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newProvider(t)
-			p.token = c.token
+			p.Token = c.token
 			_, err := p.signIn(t, p.door(t))
 			wantCode(t, err, c.want)
-			if strings.Contains(err.Error(), "CANARY") || strings.Contains(err.Error(), clientSecret) || p.calls["/elsewhere"] != 0 {
-				t.Errorf("%v, calls %v", err, p.calls)
+			if strings.Contains(err.Error(), "CANARY") || strings.Contains(err.Error(), clientSecret) || p.Calls("/elsewhere") != 0 {
+				t.Errorf("%v, %d calls elsewhere", err, p.Calls("/elsewhere"))
 			}
 		})
 	}
@@ -230,15 +230,13 @@ func TestTheTokenEndpointFails(t *testing.T) {
 func TestAProviderThatIsDown(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t)
-	p.down = true
+	p.Down = true
 	o := p.door(t)
 	for range 2 {
 		_, _, err := o.Begin(t.Context(), "")
 		wantCode(t, err, fault.Unavailable)
 	}
-	p.mu.Lock()
-	p.down = false
-	p.mu.Unlock()
+	p.Change(func() { p.Down = false })
 	if _, err := p.signIn(t, o); err != nil {
 		t.Error(err)
 	}
@@ -273,7 +271,7 @@ func TestRolesOfClaims(t *testing.T) {
 		{[]string{}, map[string]any{"sub": "u-1", "groups": []string{"support"}}, ""}, // the token says it, and that is that
 	} {
 		p := newProvider(t)
-		p.claims, p.userinfo = map[string]any{"groups": c.claim}, c.userinfo
+		p.Claims, p.Userinfo = map[string]any{"groups": c.claim}, c.userinfo
 		user, err := p.signIn(t, p.door(t))
 		if c.want == "" {
 			wantCode(t, err, fault.Forbidden)
@@ -282,7 +280,7 @@ func TestRolesOfClaims(t *testing.T) {
 		}
 	}
 	p := newProvider(t)
-	p.claims, p.userinfo = map[string]any{"groups": nil}, map[string]any{"sub": "u-2", "groups": []string{"root"}}
+	p.Claims, p.Userinfo = map[string]any{"groups": nil}, map[string]any{"sub": "u-2", "groups": []string{"root"}}
 	_, err := p.signIn(t, p.door(t))
 	wantCode(t, err, fault.Unauthenticated) // somebody else's claims
 }
@@ -296,7 +294,7 @@ func TestNames(t *testing.T) {
 		"u-1":             {"email_verified": nil, "name": 7, "preferred_username": []string{"x"}},
 	} {
 		p := newProvider(t)
-		p.claims = claims
+		p.Claims = claims
 		if user, err := p.signIn(t, p.door(t)); err != nil || user.Name != want || user.Subject != "u-1" {
 			t.Errorf("%v: %+v, %v", claims, user, err)
 		}
