@@ -3,13 +3,13 @@ import assert from "node:assert/strict";
 import { watch } from "./watch.mjs";
 
 // How long is waited for what should take a moment; only a failure waits it out.
-const patience = 10_000;
+const patience = 20_000;
 
 export class Harness {
   // start signs in once for each role.
   static async start(browser, stage) {
     const h = new Harness();
-    Object.assign(h, { browser, stage, cookies: {} });
+    Object.assign(h, { browser, stage, cookies: {}, took: [], kept: new Map() });
     for (const [role, key] of Object.entries(stage.keys)) {
       const context = await browser.newContext({ baseURL: stage.base });
       const page = await context.newPage();
@@ -19,6 +19,11 @@ export class Harness {
       await page.waitForURL("**/console/");
       h.cookies[role] = await context.storageState();
       await context.close();
+    }
+    for (const [role, more] of Object.entries({ portal: {}, "portal-reader": { read_only: true } })) {
+      const visit = new Visit(h);
+      h.cookies[role] = await (await visit.enter("script", more)).context().storageState();
+      await visit.end();
     }
     return h;
   }
@@ -40,7 +45,8 @@ export class Harness {
       } finally {
         await visit.end();
       }
-      console.log(JSON.stringify({ subject, name, ok: !detail, detail, took: Date.now() - began }));
+      this.took.push([Date.now() - began, `${subject}: ${name}`]);
+      console.log(JSON.stringify({ subject, name, ok: !detail, detail }));
     }, this.stage);
     return made;
   }
@@ -54,17 +60,38 @@ class Visit {
 
   // as opens a browser of somebody: a role, or "" for who is not signed in. options are those of a browser context.
   async as(role, options = {}) {
-    const context = await this.harness.browser.newContext({
+    const context = await this.context(role, options);
+    this.contexts.push(context);
+    return this.open(context, () => this.seen);
+  }
+
+  // kept gives a browser of somebody as `as` does, one that other checks of the same subject have used: opening one takes long.
+  async kept(role, options) {
+    const kept = this.harness.kept.get(role + JSON.stringify(options)) ?? {};
+    kept.seen = this.seen;
+    if (!kept.page) {
+      this.harness.kept.set(role + JSON.stringify(options), kept);
+      kept.page = await this.open(await this.context(role, options), () => kept.seen);
+    }
+    kept.page.allow.clear();
+    return kept.page;
+  }
+
+  context(role, options) {
+    return this.harness.browser.newContext({
       baseURL: this.stage.base, viewport: { width: 1280, height: 800 }, storageState: role ? this.harness.cookies[role] : undefined, ...options,
     });
-    this.contexts.push(context);
+  }
+
+  async open(context, seen) {
     context.setDefaultTimeout(patience);
-    const faults = await watch(context, this.stage.base, this.seen);
+    const allow = new Set();
+    await watch(context, this.stage.base, seen, allow);
     const page = await context.newPage();
-    page.allow = faults.allow;
+    page.allow = allow;
     // open goes to a path and insists on the status, 200 if nothing is said.
     page.open = async (path, status = 200) => {
-      if (status >= 400) faults.allow.add(status);
+      if (status >= 400) allow.add(status);
       const answer = await page.goto(path);
       assert.equal(answer.status(), status, `the status of ${path}`);
       return answer;
@@ -84,8 +111,7 @@ class Visit {
 
   // deliveryOf gives the only delivery of the event that was made for an endpoint of the stage.
   async deliveryOf(name) {
-    const { data } = await this.api("GET", `/v1/deliveries?q=${this.stage.events[name]}`);
-    return data[0];
+    return this.api("GET", `/v1/deliveries/${this.stage.deliveries[name]}`);
   }
 
   // send makes an event for an endpoint of the stage alone, and gives its id.
@@ -96,6 +122,29 @@ class Visit {
 
   // received gives what the receiver of an endpoint has got.
   async received(name) { return (await fetch(`${this.stage.control}/receivers/${name}`)).json(); }
+
+  // link makes a link into a tenant's portal, and gives its path.
+  async link(tenant, more = {}) {
+    const { url } = await this.api("POST", `/v1/tenants/${this.stage.tenants[tenant]}/portal-sessions`, more);
+    return url.slice(new URL(url).origin.length);
+  }
+
+  // enter opens a browser of somebody who has come into a tenant's portal by a link.
+  async enter(tenant, more, options) {
+    const page = await this.as("", options);
+    await page.open(await this.link(tenant, more));
+    if (options?.javaScriptEnabled === false) await page.getByRole("button", { name: "Continue" }).click();
+    await page.waitForURL("**/portal/");
+    return page;
+  }
+
+  // audited waits until the audit log has what was done to a thing.
+  async audited(object, action) {
+    return this.eventually(`${action} in the audit log`, async () => {
+      const { data } = await this.api("GET", `/v1/audit-log?object=${object}`);
+      return data.find((row) => row.action === action);
+    });
+  }
 
   // answer has the receiver of an endpoint answer with this status from now on.
   async answer(name, status) {

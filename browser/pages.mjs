@@ -1,5 +1,6 @@
 // Every page: what a visitor of which role sees where. `role` is "" for who is not signed in. A path may be a function of the
-// check, for those with an id in them. `alike`: the page is like another but for its content, and one look at it will do.
+// check, for those with an id in them. `alike`: the page is like another but for its content, and one look at it will do. The roles of the portal's
+// visitors are portal, of the tenant with hostile endpoints, and portal-reader, who may change nothing.
 export const pages = [
   { name: "sign in", path: "/console/signin", role: "" },
   { name: "overview", path: "/console/", role: "viewer" },
@@ -12,5 +13,30 @@ export const pages = [
     name: `a delivery to ${name}`, role: "support", alike: name !== "markup", path: async (t) => `/console/deliveries/${(await t.deliveryOf(name)).id}`,
   })),
   { name: "a delivery as curl", role: "support", path: async (t) => `/console/deliveries/${(await t.deliveryOf("markup")).id}?curl` },
+  { name: "alerts", path: "/console/alerts", role: "support" },
+  { name: "all alerts", path: "/console/alerts?state=all", role: "viewer", alike: true },
+  ...["markup", "login", "gone", "moved-away"].map((name) => ({
+    name: `the alert of ${name}`, role: "support", alike: name !== "markup", path: async (t) => {
+      const { data } = await t.api("GET", "/v1/alerts?limit=250");
+      return `/console/alerts/${data.find((a) => a.endpoint_id === t.stage.endpoints[name].ID).id}`;
+    },
+  })),
+
+  { name: "tenants", path: "/console/tenants", role: "admin" },
+  { name: "a tenant", path: (t) => `/console/tenants/${t.stage.tenants.script}`, role: "admin" },
+  ...["image", "turned", "long", "emoji", "template"].map((name) => ({
+    name: `the tenant ${name}`, path: (t) => `/console/tenants/${t.stage.tenants[name]}`, role: "viewer", alike: true,
+  })),
+  { name: "a new tenant", path: "/console/tenants/new", role: "admin" },
+  { name: "changing a tenant", path: (t) => `/console/tenants/${t.stage.tenants.quote}/edit`, role: "admin", alike: true },
+  { name: "API keys", path: "/console/api-keys", role: "admin" },
+  { name: "a new API key", path: "/console/api-keys/new", role: "admin" },
+  { name: "an API key", role: "admin", path: async (t) => `/console/api-keys/${(await t.api("GET", "/v1/api-keys?limit=1")).data[0].id}` },
+  { name: "the audit log", path: "/console/audit-log", role: "admin" },
+
+  { name: "a spent link into the portal", path: "/portal/enter?token=spent", role: "", status: 401 },
+  { name: "endpoints in the portal", path: "/portal/", role: "portal" },
+  { name: "no endpoints in the portal", path: "/portal/", role: "portal-reader", alike: true },
+
   { name: "nothing here", path: "/console/%3Cscript%3Ewindow.__pwned='path'%3C/script%3E", role: "viewer", status: 404 },
 ];

@@ -25,6 +25,8 @@ try {
     }
   };
   await Promise.all([work(), work()]);
+  const slow = harness.took.sort(([a], [b]) => b - a).slice(0, 15);
+  console.error(`${done} checks in ${Math.round(performance.now() / 1000)} s; the slowest:\n${slow.map(([ms, name]) => `${ms} ms  ${name}`).join("\n")}`);
 } finally {
   await browser.close();
 }

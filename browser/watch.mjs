@@ -7,21 +7,20 @@ const planted = () => {
   addEventListener("securitypolicyviolation", (e) => console.error(`policy broken: ${e.violatedDirective} by ${e.blockedURI || e.sample}`));
 };
 
-// watch notes in `seen`. `allow` of what it gives holds statuses of answers that the check expects, which browsers call errors.
-export const watch = async (context, base, seen) => {
-  const allow = new Set();
+// watch notes in what `seen` gives at that time. `allow` holds what the check expects: statuses of answers, which browsers call
+// errors, and origins of frames around ours.
+export const watch = async (context, base, seen, allow) => {
   await context.addInitScript(planted);
   context.on("request", (r) => {
     const { origin, protocol } = new URL(r.url());
-    if (origin !== base && !["data:", "about:"].includes(protocol) && !allow.has(origin)) seen.push(`asked for ${r.url()}`);
+    if (origin !== base && !["data:", "about:"].includes(protocol) && !allow.has(origin)) seen().push(`asked for ${r.url()}`);
   });
   context.on("console", (m) => {
     const expected = /the server responded with a status of (\d+)/.exec(m.text());
     if (m.type() === "error" && !(expected && allow.has(Number(expected[1])))) {
-      seen.push(`console, at ${m.location().url}: ${m.text()}`);
+      seen().push(`console, at ${m.location().url}: ${m.text()}`);
     }
   });
-  context.on("weberror", (e) => seen.push(`error: ${e.error().message}`));
-  context.on("dialog", (d) => { seen.push(`dialog: ${d.message()}`); d.dismiss(); });
-  return { allow };
+  context.on("weberror", (e) => seen().push(`error: ${e.error().message}`));
+  context.on("dialog", (d) => { seen().push(`dialog: ${d.message()}`); d.dismiss(); });
 };

@@ -31,6 +31,7 @@ type stage struct {
 	tenants   map[string]string // ids, by our own names for them
 	endpoints map[string]staged
 	events    map[string]string // ids, by the name of the endpoint that gets them
+	sent      map[string]string // ids of their deliveries
 	control   string            // URL of the server that tells what receivers got, and has them answer otherwise
 	foreign   string            // URL of the same server under the name of another site
 }
@@ -49,10 +50,10 @@ var waiting = []string{"slow-down", "mute", "refused", "expired"}
 func setStage(t *testing.T) *stage {
 	t.Helper()
 	s := &stage{
-		t: t, keys: map[string]string{"admin": adminKey}, tenants: map[string]string{}, endpoints: map[string]staged{}, events: map[string]string{},
+		t: t, keys: map[string]string{"admin": adminKey}, tenants: map[string]string{}, endpoints: map[string]staged{}, events: map[string]string{}, sent: map[string]string{},
 	}
 	s.control, s.foreign = s.serveControl()
-	s.p = serve(t, settings{"ALERTS_AFTER_FAILURES": "3"})
+	s.p = serve(t, settings{"ALERTS_AFTER_FAILURES": "3", "PORTAL_FRAME_ANCESTORS": s.control, "PORTAL_NAME": "Hooks " + hostile("name of the portal")["image"]})
 	s.makeKeys()
 	s.makeTenants()
 	s.makeHostileEndpoints()
@@ -65,7 +66,7 @@ func setStage(t *testing.T) *stage {
 func (s *stage) told() map[string]any {
 	return map[string]any{
 		"base": s.p.url, "control": s.control, "foreign": s.foreign, "keys": s.keys, "tenants": s.tenants,
-		"endpoints": s.endpoints, "events": s.events, "hostile": hostile("told"),
+		"endpoints": s.endpoints, "events": s.events, "deliveries": s.sent, "hostile": hostile("told"),
 	}
 }
 
@@ -86,7 +87,7 @@ func (s *stage) makeTenants() {
 			"name": text, "metadata": hostile("metadata of a tenant"),
 		}).text("id")
 	}
-	for _, name := range []string{"calm", "many", "bulk", "signed"} {
+	for _, name := range []string{"calm", "many", "bulk", "signed", "mend"} {
 		s.tenants[name] = s.p.want(http.StatusCreated, http.MethodPost, "/v1/tenants", object{"uid": name, "name": "Tenant " + name}).text("id")
 	}
 }
@@ -117,6 +118,14 @@ func (s *stage) makeHostileEndpoints() {
 		e.receiver = r
 		s.endpoints[name] = e
 	}
+	for name := range texts { // every tenant has a delivery
+		if name != "script" {
+			e := s.p.endpoint(s.tenants[name], "http://"+closedPort(s.t)+"/", object{"description": texts[name], "retry_schedule": []string{"1h"}})
+			s.events["tenant-"+name] = s.p.want(http.StatusAccepted, http.MethodPost, "/v1/tenants/"+s.tenants[name]+"/events", object{
+				"type": "tenant.made", "payload": texts[name], "endpoint_ids": []string{e.text("id")},
+			}).text("id")
+		}
+	}
 	patient := object{"retry_schedule": []string{"1h"}, "timeout": "1s"}
 	mute := receive(s.t, func(int, request) string { <-s.t.Context().Done(); return "" })
 	add("mute", mute.url("/"), patient)
@@ -134,14 +143,18 @@ func (s *stage) makeHostileEndpoints() {
 
 // makeCalmEndpoints makes those whose receivers take everything, unless they are told otherwise.
 func (s *stage) makeCalmEndpoints() {
-	schemes := map[string]signer.Scheme{"calm": signer.Standard, "many": signer.Standard, "bulk": signer.Standard}
+	schemes := map[string]signer.Scheme{}
+	for _, name := range []string{"calm", "many", "bulk", "mend", "mend-noscript"} {
+		schemes[name] = signer.Standard
+	}
 	for _, scheme := range signer.Schemes() {
 		schemes["signed-"+string(scheme)] = scheme
 	}
 	for name, scheme := range schemes {
 		tenant := s.tenants[name]
 		if tenant == "" {
-			tenant = s.tenants["signed"]
+			before, _, _ := strings.Cut(name, "-")
+			tenant = s.tenants[before]
 		}
 		status := &atomic.Int32{}
 		status.Store(http.StatusNoContent)
@@ -166,18 +179,18 @@ func (s *stage) makeCalmEndpoints() {
 
 // settle waits until each delivery has come to where it stays.
 func (s *stage) settle() {
-	for name := range s.endpoints {
-		if s.events[name] == "" {
-			continue
-		}
+	for name, event := range s.events {
 		eventually(s.t, func() string {
-			all := s.p.deliveries(s.events[name])
+			all := s.p.deliveries(event)
 			switch {
 			case len(all) != 1:
 				return fmt.Sprintf("%s: %s", name, sprint(all))
+			case s.sent[name] == "":
+				s.sent[name] = all[0].text("id")
+				return name
 			case slices.Contains([]string{"succeeded", "failed"}, all[0].text("state")):
 				return ""
-			case slices.Contains(waiting, name) && all[0].number("attempts") > 0 && all[0].text("state") == "pending":
+			case (slices.Contains(waiting, name) || strings.HasPrefix(name, "tenant-")) && all[0].number("attempts") > 0 && all[0].text("state") == "pending":
 				return ""
 			}
 			return fmt.Sprintf("%s is on its way: %s", name, sprint(all[0]))

@@ -1,5 +1,6 @@
 // The list of deliveries: its filters, its pages, its address.
 import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
 
 // ids gives those of the rows that are shown.
 const ids = (page) => page.locator("tbody tr[data-row] th code").allInnerTexts();
@@ -10,6 +11,7 @@ export default async (check, stage) => {
     await page.open("/console/deliveries");
     await page.getByLabel("State").selectOption("failed");
     await page.getByLabel("Outcome").selectOption("unauthorized");
+    await page.getByLabel("Tenant").fill(stage.tenants.script);
     await page.getByRole("button", { name: "Show" }).click();
     await page.waitForURL(/state=failed/);
     const found = await ids(page);
@@ -57,6 +59,35 @@ export default async (check, stage) => {
     await page.waitForURL((u) => !u.searchParams.has("cursor"));
     assert.deepEqual(await ids(page), all.slice(0, 50));
     assert.match(page.url(), /tenant=many/);
+  });
+
+  await check("the file has what the list has, and nothing that a spreadsheet runs", async (t) => {
+    const page = await t.as("viewer");
+    for (const name of ["equals", "plus", "minus", "at", "script", "many"]) {
+      const filter = `tenant=${stage.tenants[name]}`;
+      await page.open(`/console/deliveries?${filter}`);
+      const [file] = await Promise.all([page.waitForEvent("download"), page.getByRole("link", { name: "CSV" }).click()]);
+      assert.match(file.suggestedFilename(), /^deliveries-\d{8}T\d{6}Z\.csv$/);
+      const text = await readFile(await file.path(), "utf8");
+      const cells = text.trim().split(/\r?\n/).flatMap((line) => line.split(/,(?=(?:[^"]*"[^"]*")*[^"]*$)/));
+      for (const cell of cells) assert.doesNotMatch(cell.replace(/^"/, ""), /^[=+\-@\t\r]/);
+      const rows = text.trim().split(/\r?\n/).length - 1;
+      assert.equal(rows, name === "many" ? 120 : (await page.locator("tbody tr[data-row]").count()));
+      assert.ok(rows > 0, name);
+      assert.ok(text.includes(name === "equals" ? "'=cmd|" : ""));
+    }
+  });
+
+  await check("an id leads to its page", async (t) => {
+    const page = await t.as("viewer");
+    const { id } = await t.deliveryOf("gone");
+    await page.open("/console/");
+    await page.getByRole("searchbox", { name: "Go to an id" }).fill(` ${id} `);
+    await page.getByRole("searchbox", { name: "Go to an id" }).press("Enter");
+    await page.waitForURL(`**/console/deliveries/${id}`);
+    await page.getByRole("searchbox", { name: "Go to an id" }).fill("<script>window.__pwned='go to'</script>");
+    await page.getByRole("searchbox", { name: "Go to an id" }).press("Enter");
+    await page.waitForURL(/\/console\/deliveries\?q=/);
   });
 
   await check("queries of endpoints' URLs are not shown", async (t) => {

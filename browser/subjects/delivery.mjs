@@ -43,10 +43,10 @@ export default async (check, stage) => {
   });
 
   await check("retry sends it again", async (t) => {
-    await t.answer("bulk", 401);
-    const event = await t.send("bulk", "order.paid", { retry: "one" });
+    await t.answer("mend", 401);
+    const event = await t.send("mend", "order.paid", { retry: "one" });
     const delivery = await t.eventually("a failure", async () => (await t.api("GET", `/v1/deliveries?q=${event}&state=failed`)).data[0]);
-    await t.answer("bulk", 204);
+    await t.answer("mend", 204);
     const page = await t.as("support");
     await page.open(`/console/deliveries/${delivery.id}`);
     await page.getByRole("button", { name: "Retry" }).click();

@@ -34,7 +34,7 @@ export default async (check, stage) => {
 
   await check("r retries the delivery of the page", async (t) => {
     const page = await t.as("support");
-    const { id } = await t.deliveryOf("login");
+    const { id } = await t.deliveryOf("rejecting");
     await page.open(`/console/deliveries/${id}`);
     await page.keyboard.press("r");
     await page.getByText("It is due at once").waitFor();

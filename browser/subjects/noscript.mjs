@@ -3,8 +3,8 @@ import assert from "node:assert/strict";
 
 export default async (check, stage) => {
   await check("sign in, filter, page on, retry", async (t) => {
-    await t.answer("bulk", 401);
-    const event = await t.send("bulk", "order.paid", { retry: "without a script" });
+    await t.answer("mend-noscript", 401);
+    const event = await t.send("mend-noscript", "order.paid", { retry: "without a script" });
     const delivery = await t.eventually("a failure", async () => (await t.api("GET", `/v1/deliveries?q=${event}&state=failed`)).data[0]);
     const page = await t.as("", { javaScriptEnabled: false });
     await page.open("/console/");
@@ -18,7 +18,7 @@ export default async (check, stage) => {
     await page.waitForURL(/cursor=/);
     assert.equal(await page.locator("tbody tr[data-row]").count(), 50);
     await page.open(`/console/deliveries/${delivery.id}`);
-    await t.answer("bulk", 204);
+    await t.answer("mend-noscript", 204);
     await page.getByRole("button", { name: "Retry" }).click();
     await page.getByText("It is due at once").waitFor();
     await t.eventually("a success", async () => (await t.api("GET", `/v1/deliveries/${delivery.id}`)).state === "succeeded");

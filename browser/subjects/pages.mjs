@@ -12,7 +12,7 @@ export default async (check) => {
     await check(name, async (t) => {
       const at = typeof path === "function" ? await path(t) : path;
       for (const look of alike ? [narrow] : looks) {
-        const page = await t.as(role, look);
+        const page = await t.kept(role, look);
         await page.open(at, status);
         await plain(page);
         await fits(page);
