@@ -1,7 +1,6 @@
 package console
 
 import (
-	"net/url"
 	"strings"
 	"time"
 
@@ -90,7 +89,7 @@ func (p *pages) postReplay(v *web.Visit) error {
 	if err != nil {
 		return err
 	}
-	back := endpointPath(e.ID) + "/replay?" + url.Values(form.Values).Encode()
+	back := endpointPath(e.ID) + "/replay?" + form.Values.Encode()
 	request, err := readReplay(form, e)
 	if err != nil {
 		return v.Refused(back, err)
