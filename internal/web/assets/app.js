@@ -127,6 +127,14 @@
     all[at].scrollIntoView({ block: "nearest" });
     ($("a", all[at]) || all[at]).focus({ preventScroll: true });
   };
+  // Retries what was chosen, else the row, else what the page is about.
+  const retry = (row) => {
+    const box = row && $('input[name="id"]', row);
+    if (box && !boxes().some((b) => b.checked)) { box.checked = true; tally(); }
+    const button = [$("[data-retry-chosen]"), $("[data-retry-page]")].find((b) => b && !b.disabled);
+    if (button) button.click();
+    return Boolean(button);
+  };
   const help = () => { const d = $("#keys"); if (d && !d.open) d.showModal(); };
   document.addEventListener("keydown", (e) => {
     if (e.ctrlKey || e.metaKey || e.altKey || e.target.matches("input, textarea, select, [contenteditable]") || $("dialog[open]")) return;
@@ -137,7 +145,7 @@
       case "k": move(-1); break;
       case "o": if (row) $("a", row).click(); break;
       case "x": if (row) { const b = $('input[name="id"]', row); if (b) { b.checked = !b.checked; tally(); } } break;
-      case "r": { const b = (row && $("[data-retry]", row)) || $("[data-retry-page]"); if (b) { e.preventDefault(); b.click(); } break; }
+      case "r": if (retry(row)) e.preventDefault(); break;
       case "?": help(); break;
     }
   });
