@@ -15,6 +15,7 @@ type walk struct {
 	leap     time.Duration // after a window of this size, all that is left is tried at once; 0: never
 	whole    bool          // the present window is all that is left
 	leapt    bool          // and that was tried in vain
+	atOnce   bool          // there is no other window: a few ids are looked up
 	now      time.Time
 }
 
@@ -34,7 +35,7 @@ func (s *search) walk(now time.Time, first time.Duration) *walk {
 	w := &walk{from: s.from, to: s.to, end: s.from, first: first, size: first, now: now, leap: leapAfter}
 	switch s.way {
 	case byID:
-		w.whole = true
+		w.whole, w.atOnce = true, true
 	case byPayload:
 		w.leap = 0 // nothing helps to read all of them
 		w.begin(first)
@@ -83,11 +84,13 @@ func (w *walk) next(given, missing int, took, left time.Duration) {
 }
 
 // canNarrow reports whether there is a smaller window than this one.
-func (w *walk) canNarrow() bool { return w.whole || w.size > w.first }
+func (w *walk) canNarrow() bool { return !w.atOnce && (w.whole || w.size > w.first) }
 
 // narrow makes the window smaller after it was too large, if it can.
 func (w *walk) narrow() bool {
 	switch {
+	case w.atOnce:
+		return false
 	case w.whole && w.size == w.first: // it was the first
 		w.leapt = true
 		w.begin(w.first)

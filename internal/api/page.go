@@ -3,6 +3,7 @@ package api
 import (
 	"encoding/base64"
 	"encoding/binary"
+	"time"
 
 	"github.com/postrider/postrider/internal/fault"
 	"github.com/postrider/postrider/internal/id"
@@ -38,6 +39,9 @@ func readPage[T, J any](
 	}, show)
 }
 
+// emptyAfter is how long is looked for the first thing of a page before it comes empty, with more to look through.
+const emptyAfter = time.Second
+
 // searchPage is for lists that say themselves where the next page begins: a search may stop after some time, with a page
 // that is not full.
 func searchPage[T, J any](
@@ -48,6 +52,10 @@ func searchPage[T, J any](
 		return nil, err
 	}
 	found, next, err := search(in.Limit, before)
+	// A program that reads one page only takes an empty one for the end, so it gets one only after a good while.
+	for begun := time.Now(); err == nil && len(found) == 0 && !next.IsZero() && time.Since(begun) < emptyAfter; {
+		found, next, err = search(in.Limit, next)
+	}
 	if err != nil {
 		return nil, err
 	}
