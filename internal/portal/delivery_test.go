@@ -99,6 +99,32 @@ func (w *world) subsOnly(t subscriptions.Tenant, e subscriptions.Endpoint) {
 	}
 }
 
+// A large catalogue makes no large pages: what is too much is a page of its own.
+func TestALargeCatalogue(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	acme, _ := w.tenant("Acme")
+	example := []byte(`{"say":"` + strings.Repeat("x", 60<<10) + `"}`)
+	for _, name := range []string{"a", "b", "c", "d"} {
+		if _, _, err := w.subs.PutEventType(t.Context(), name, subscriptions.EventTypeSettings{Example: example}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b := w.owner(acme)
+	for _, path := range []string{"/portal/event-types", "/portal/endpoints/new"} {
+		got := b.get(path)
+		if n := strings.Count(got.body, "Schema and example</a>"); n != 2 || len(got.body) > 200<<10 {
+			t.Errorf("%s has %d bytes, and of %d types a link", path, len(got.body), n)
+		}
+	}
+	if got := b.get("/portal/event-types/d"); got.status != http.StatusOK || len(got.body) < 60<<10 {
+		t.Errorf("one alone: %d with %d bytes", got.status, len(got.body))
+	}
+	if got := b.get("/portal/event-types/nope"); got.status != http.StatusNotFound {
+		t.Errorf("none: %d", got.status)
+	}
+}
+
 func TestTheCatalogue(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

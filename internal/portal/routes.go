@@ -48,5 +48,6 @@ func (p *pages) routes() []web.Route {
 		web.Post(Base+"/deliveries/{dlv}/resend", web.Writer, p.resend),
 
 		web.Get(Base+"/event-types", web.Visitor, p.eventTypes),
+		web.Get(Base+"/event-types/{type}", web.Visitor, p.eventType),
 	}
 }
