@@ -41,6 +41,7 @@ func (p *pages) createEndpoint(v *web.Visit) error {
 		if e, secret, err = p.d.Subscriptions.CreateEndpoint(v.Ctx(), t, s.endpoint()); err == nil {
 			return p.showSigning(v, e, signingShown{
 				secrets: []subscriptions.SecretInfo{{Secret: secret, CreatedAt: e.CreatedAt}}, title: "The endpoint is added", status: http.StatusCreated,
+				says: "Put what it is verified with into your receiver, then send a test.",
 			})
 		}
 	}

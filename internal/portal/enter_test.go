@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/postrider/postrider/internal/id"
 	"github.com/postrider/postrider/internal/portal"
 )
 
@@ -132,5 +133,27 @@ func TestTheLookIsTheOperators(t *testing.T) {
 	}
 	if got := newWorld(t).visitor().get("/portal/logo"); got.status != http.StatusNotFound {
 		t.Errorf("no logo: %d", got.status)
+	}
+}
+
+// Who may show the portal may not act in it: what another origin's page makes a browser send is refused, whoever it is.
+func TestWhoShowsThePortalDoesNotActInIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(d *portal.Deps) { d.Embedders = []string{"https://app.example"} })
+	acme, e := w.tenant("Acme")
+	b := w.owner(acme)
+	path := "/portal/endpoints/" + id.Endpoint.Format(e.ID) + "/delete"
+	for _, header := range [][2]string{{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}, {"Origin", "https://app.example"}} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, b.base+path, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set(header[0], header[1])
+		if got := b.do(req); got.status != http.StatusForbidden || !got.has("another origin") {
+			t.Errorf("%v: %d", header, got.status)
+		}
+	}
+	if got := w.newest(acme); got.ID != e.ID {
+		t.Error("it was deleted all the same")
 	}
 }
