@@ -58,7 +58,11 @@ func (d *demo) show(ctx context.Context) error {
 	} else if err := d.seen.wait(ctx, sent.ID, demoPatience); err != nil {
 		return fmt.Errorf("%w; `%s` shows what became of %s", err, d.listCommand, sent.ID)
 	}
-	d.out.printf("%s", d.banner())
+	portal, err := d.portal(ctx)
+	if err != nil {
+		return err
+	}
+	d.out.printf("%s", d.banner(portal))
 	return nil
 }
 
@@ -129,6 +133,17 @@ func (d *demo) send(ctx context.Context) (receipt, error) {
 		return receipt{}, fmt.Errorf("send the demo event: %w", err)
 	}
 	return decode[receipt](answer)
+}
+
+// portal makes a link into the demo tenant's portal, good for as long as one can be.
+func (d *demo) portal(ctx context.Context) (url string, err error) {
+	what := call{method: http.MethodPost, path: portalLinkPath(demoTenant), body: []byte(`{"expires_in":"1h"}`)}
+	body, err := d.client.do(ctx, what)
+	if err != nil {
+		return "", fmt.Errorf("make a link into the demo tenant's portal: %w", err)
+	}
+	link, err := decode[portalLink](body)
+	return link.URL, err
 }
 
 // receiver is the demo endpoint's other side. It learns the secret from the API, so that it goes on after a rotation.

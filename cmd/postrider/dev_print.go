@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/postrider/postrider/internal/console"
 	"github.com/postrider/postrider/internal/devreceiver"
 )
 
@@ -26,8 +27,9 @@ func (s *screen) printf(format string, args ...any) {
 	fmt.Fprintf(s.w, format, args...)
 }
 
-// banner says how to go on. Its labelled lines begin at the line's start, for scripts that look for them.
-func (d *demo) banner() string {
+// banner says how to go on; portal is a link into the demo tenant's. Its labelled lines begin at the line's start, for scripts
+// that look for them.
+func (d *demo) banner(portal string) string {
 	metrics := d.state.URL + "/metrics"
 	if d.cfg.Metrics.Addr != "" {
 		metrics = "http://" + d.cfg.Metrics.Addr + "/metrics"
@@ -39,6 +41,9 @@ func (d *demo) banner() string {
 	for _, line := range [][2]string{
 		{"", ""},
 		{"", "Postrider " + buildVersion() + " is running: the event above went through PostgreSQL to the built-in receiver, signed."},
+		{"", "The console takes the API key; the portal's link opens once, within an hour."},
+		{"console", d.state.URL + console.Base + "/"},
+		{"portal", portal},
 		{"API", d.state.URL + "/v1"},
 		{"docs", d.state.URL + "/docs"},
 		{"metrics", metrics},

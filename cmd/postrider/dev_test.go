@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -49,6 +50,13 @@ func runDemo(t *testing.T, env []string, dir string) demoRun {
 	if err != nil || state.URL == "" || dev.out.await(t, `(?m)^api key: (.+)$`) != state.Key {
 		t.Fatalf("%+v, %v", state, err)
 	}
+	if at := dev.out.await(t, `(?m)^console: (http://.+)$`); at != state.URL+"/console/" || !strings.Contains(visit(t, at), "Sign in") {
+		t.Errorf("the console is said to be at %s", at)
+	}
+	link := dev.out.await(t, `(?m)^portal: (http://.+)$`)
+	if !strings.HasPrefix(link, state.URL+"/portal/enter?token=") || !strings.Contains(visit(t, link), "Continue") {
+		t.Errorf("the portal is said to be at %s", link)
+	}
 	line := dev.out.await(t, `(?m)^send another: (curl .+)$`)
 	if !strings.Contains(line, state.URL+"/v1/tenants/demo/events") {
 		t.Errorf("the line to send another: %s", line)
@@ -92,6 +100,22 @@ func runDemo(t *testing.T, env []string, dir string) demoRun {
 		t.Errorf("it complains:\n%s", log)
 	}
 	return demoRun{event, state}
+}
+
+// visit gets a page, where it leads and all.
+func visit(t *testing.T, url string) string {
+	t.Helper()
+	resp, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer http.DefaultClient.CloseIdleConnections()
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %d, %v", url, resp.StatusCode, err)
+	}
+	return string(body)
 }
 
 func receiverURL(t *testing.T, at []string) string {

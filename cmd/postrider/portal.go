@@ -13,6 +13,14 @@ func newPortal(w world) *cobra.Command {
 	return group("portal", "Make links into tenants' own portals", newPortalLink(w))
 }
 
+// portalLink is a link as the API gives it.
+type portalLink struct {
+	URL       string    `json:"url"`
+	ExpiresAt time.Time `json:"expires_at"`
+}
+
+func portalLinkPath(tenant string) []string { return []string{"tenants", tenant, "portal-sessions"} }
+
 func newPortalLink(w world) *cobra.Command {
 	var readOnly bool
 	var expiresIn string
@@ -30,12 +38,9 @@ func newPortalLink(w world) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		what := call{method: http.MethodPost, path: []string{"tenants", args[0], "portal-sessions"}, body: body}
+		what := call{method: http.MethodPost, path: portalLinkPath(args[0]), body: body}
 		return r.fetch(cmd.Context(), what, func(body json.RawMessage) error {
-			link, err := decode[struct {
-				URL       string    `json:"url"`
-				ExpiresAt time.Time `json:"expires_at"`
-			}](body)
+			link, err := decode[portalLink](body)
 			if err != nil {
 				return err
 			}

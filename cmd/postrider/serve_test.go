@@ -73,14 +73,21 @@ func TestServeDeliversAndStopsInOrder(t *testing.T) {
 		t.Errorf("the event:\n%s", out)
 	}
 	portal := strings.TrimPrefix(env[0], "POSTRIDER_URL=") + "/portal/enter?token=prl_"
-	if out := must(t, env, "portal", "link", "acme", "--read-only", "--expires-in", "1m"); !strings.HasPrefix(out, portal) {
-		t.Errorf("the link into the portal:\n%s", out)
+	link := strings.TrimSpace(must(t, env, "portal", "link", "acme", "--read-only", "--expires-in", "1m"))
+	if !strings.HasPrefix(link, portal) || !strings.Contains(visit(t, link), "Continue") {
+		t.Errorf("the link into the portal: %s", link)
 	}
 	if code := server.stop(t); code != exitDone {
 		t.Errorf("exit %d:\n%s", code, server.log)
 	}
-	if log := server.log.String(); !strings.HasSuffix(log, "\"message\":\"stopped\"}\n") {
+	log := server.log.String()
+	if !strings.HasSuffix(log, "\"message\":\"stopped\"}\n") {
 		t.Errorf("the last line is not that it stopped:\n%s", log)
+	}
+	for _, secret := range []string{adminKey, testKey, e.Signature.Secret, strings.TrimPrefix(link, portal)} {
+		if strings.Contains(log, secret) {
+			t.Errorf("the log has %s:\n%s", secret, log)
+		}
 	}
 	if got := cli(t.Context(), env, "", "tenants", "list"); !strings.Contains(got.errout, "connection refused") {
 		t.Errorf("it still answers: %s%s", got.out, got.errout)
