@@ -41,8 +41,8 @@ func NewBody(b []byte, cut bool) Body {
 		if len(text) > shownText {
 			text = []byte(strings.ToValidUTF8(string(text[:shownText]), ""))
 			notes = append(notes, fmt.Sprintf("Shown are the first %d KiB.", shownText>>10))
-		} else if pretty := new(bytes.Buffer); json.Indent(pretty, bytes.TrimSpace(text), "", "  ") == nil {
-			v.Pretty = Visible(pretty.String())
+		} else {
+			v.Pretty = Visible(spread(bytes.TrimSpace(text)))
 		}
 		v.Raw = Visible(string(text))
 	default:
@@ -55,6 +55,45 @@ func NewBody(b []byte, cut bool) Body {
 	}
 	v.Note = strings.Join(notes, " ")
 	return v
+}
+
+// indentation is one level of it.
+const indentation = "  "
+
+// spread lays JSON out over lines; "" if it is none. So is what is nested so deeply that it would be mostly blanks: brackets
+// alone make the square of their number.
+func spread(text []byte) string {
+	limit := 8*len(text) + 4<<10
+	size, depth, quoted, escaped := len(text), 0, false, false
+	for _, c := range text {
+		switch {
+		case escaped:
+			escaped = false
+			continue
+		case quoted && c == '\\':
+			escaped = true
+			continue
+		case c == '"':
+			quoted = !quoted
+			continue
+		case quoted:
+			continue
+		case c == '[', c == '{':
+			depth++
+		case c == ']', c == '}':
+			depth--
+		case c != ',':
+			continue
+		}
+		if size += 1 + len(indentation)*max(depth, 0); size > limit {
+			return ""
+		}
+	}
+	var out bytes.Buffer
+	if json.Indent(&out, text, "", indentation) != nil {
+		return ""
+	}
+	return out.String()
 }
 
 // Visible shows what would not be seen, or would turn the text around it, as an escape. Line ends and tabs stay.

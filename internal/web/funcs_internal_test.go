@@ -102,3 +102,26 @@ func sumOf(b []byte) string {
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:])
 }
+
+// A small answer makes no large page, however deep it is nested.
+func TestBodiesStaySmall(t *testing.T) {
+	t.Parallel()
+	for _, around := range [][2]string{{"[", "]"}, {`{"a":[`, "]}"}, {`{"]}\"":[`, "]}"}} {
+		for _, deep := range []int{100, 2000, 4000} {
+			for _, inner := range []string{"", "1" + strings.Repeat(",1", 8<<10)} {
+				body := strings.Repeat(around[0], deep) + inner + strings.Repeat(around[1], deep)
+				if got := NewBody([]byte(body), false); len(got.Pretty) > 9*len(body)+4<<10 {
+					t.Errorf("%d bytes, %d times %s, are spread over %d", len(body), deep, around[0], len(got.Pretty))
+				}
+			}
+		}
+	}
+	for _, body := range []string{`[[[[[[[["[[[\"[[[["]]]]]]]]`, `{"a":{"b":{"c":[1,2,{"d":[]}]}}}`, "[]", "1", `"]]]]"`} {
+		if NewBody([]byte(body), false).Pretty == "" {
+			t.Errorf("%s is not spread", body)
+		}
+	}
+	if got := NewBody([]byte(strings.Repeat("]", 1<<10)), false); got.Pretty != "" || got.Raw == "" {
+		t.Error("it is no JSON")
+	}
+}
