@@ -31,6 +31,14 @@ func TestSigningIn(t *testing.T) {
 	}
 }
 
+func TestAFormThatIsTooLarge(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	if got := w.visitor().post("/console/signin", "key", strings.Repeat("k", 3<<20)); got.status != http.StatusRequestEntityTooLarge || !got.has("2 MiB") {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+}
+
 func TestSigningInLeadsNowhereElse(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

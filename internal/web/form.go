@@ -2,6 +2,7 @@ package web
 
 import (
 	"errors"
+	"net/http"
 	"net/url"
 	"strings"
 
@@ -42,8 +43,12 @@ func (f Form) Lines(name string) []string {
 
 // Form reads what was posted.
 func (v *Visit) Form() (Form, error) {
-	if err := v.R.ParseForm(); err != nil {
-		return Form{}, fault.Wrap(fault.Malformed, err, "the form cannot be read, or is too large")
+	var large *http.MaxBytesError
+	switch err := v.R.ParseForm(); {
+	case errors.As(err, &large):
+		return Form{}, fault.Wrap(fault.TooLarge, err, "the form is larger than %d MiB", large.Limit>>20)
+	case err != nil:
+		return Form{}, fault.Wrap(fault.Malformed, err, "the form cannot be read")
 	}
 	return Form{Values: v.R.PostForm}, nil //nolint:forbidigo // a field of this name, and no request
 }
