@@ -31,6 +31,25 @@ func TestSigningIn(t *testing.T) {
 	}
 }
 
+// A page that looks again by itself after the session has ended is loaded anew, rather than left with nothing in it.
+func TestALivePageWhoseSessionIsOver(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for method, refresh := range map[string]string{http.MethodGet: "true", http.MethodPost: ""} {
+		req, err := http.NewRequestWithContext(t.Context(), method, w.http.URL+"/console/deliveries/dlv_x/retry", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if method == http.MethodGet {
+			req.URL.Path = "/console/"
+		}
+		req.Header.Set("HX-Request", "true")
+		if got := w.visitor().do(req); got.status != http.StatusUnauthorized || got.header.Get("HX-Refresh") != refresh || got.body != "" {
+			t.Errorf("%s: %d %q %s", method, got.status, got.header.Get("HX-Refresh"), got.body)
+		}
+	}
+}
+
 func TestAFormThatIsTooLarge(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -52,6 +52,9 @@ func (s *Site) enter(v *Visit, rt Route) error {
 	case err == nil:
 		v.Session, v.signedIn = session, true
 	case rt.May != nil && fault.Is(err, fault.Unauthenticated):
+		if v.R.Header.Get("HX-Request") == "true" {
+			return v.overLive()
+		}
 		return s.o.Stranger(v)
 	case rt.May != nil:
 		return err
@@ -66,6 +69,16 @@ func (s *Site) enter(v *Visit, rt Route) error {
 	}
 	v.R.Body = http.MaxBytesReader(v.W, v.R.Body, formLimit)
 	return rt.Act(v)
+}
+
+// overLive answers a page that looks again by itself after its session has ended. It would take the page for strangers for the
+// part that it looks for, and show nothing in its place. What was written into a form stays until it is sent.
+func (v *Visit) overLive() error {
+	if v.R.Method == http.MethodGet {
+		v.W.Header().Set("HX-Refresh", "true")
+	}
+	v.W.WriteHeader(http.StatusUnauthorized)
+	return nil
 }
 
 // resume finds the session of the request's cookie.
