@@ -31,6 +31,8 @@
     probe.remove();
     return value;
   };
+  // uPlot keeps all that it has drawn until it is told, also what is on the page no more.
+  const drop = (box) => { if (box.plot) box.plot.destroy(); delete box.plot; };
   const draw = (box) => {
     if (typeof uPlot === "undefined") return;
     const spec = JSON.parse(box.dataset.chart);
@@ -48,7 +50,7 @@
     const utc = (ts) => { const d = new Date(ts * 1e3); return [d, `${two(d.getUTCHours())}:${two(d.getUTCMinutes())}`]; };
     const days = spec.x.length > 1 && spec.x[spec.x.length - 1] - spec.x[0] > 36 * 3600;
     const times = (_, ts) => ts.map((t) => { const [d, clock] = utc(t); return days ? `${d.getUTCMonth() + 1}-${two(d.getUTCDate())}${clock === "00:00" ? "" : ` ${clock}`}` : clock; });
-    box.replaceChildren();
+    drop(box);
     const plot = new uPlot({
       width: box.clientWidth, height: 220, series: [{}, ...series], legend: { show: false },
       cursor: { show: true, y: false, points: { show: !spec.stacked } }, tzDate: (ts) => uPlot.tzDate(new Date(ts * 1e3), "Etc/UTC"),
@@ -157,5 +159,22 @@
     $$("form[data-auto]").forEach((f) => f.requestSubmit());
   };
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", ready); else ready();
-  document.addEventListener("htmx:afterSettle", () => { retime(); tally(); charts(); });
+  // A part of the page that is new every few seconds must not close what the reader has opened, nor lose the keyboard's place.
+  let kept = null;
+  const places = (part) => $$("a, button, summary, [tabindex]", part);
+  document.addEventListener("htmx:beforeSwap", (e) => {
+    const part = e.detail.target;
+    if (!e.detail.shouldSwap || !part) return;
+    kept = part.id ? { id: part.id, open: $$("details", part).map((d) => d.open), place: places(part).indexOf(document.activeElement) } : null;
+    $$("[data-chart]", part).forEach(drop);
+  });
+  const restore = () => {
+    const part = kept && document.getElementById(kept.id);
+    if (!part) return;
+    const folds = $$("details", part);
+    if (folds.length === kept.open.length) folds.forEach((d, i) => { d.open = kept.open[i]; });
+    if (kept.place >= 0) places(part)[kept.place]?.focus({ preventScroll: true });
+    kept = null;
+  };
+  document.addEventListener("htmx:afterSettle", () => { retime(); tally(); restore(); charts(); });
 })();
