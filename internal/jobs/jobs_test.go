@@ -1,9 +1,12 @@
 package jobs_test
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/rs/zerolog"
 
 	"github.com/postrider/postrider/dispatcher"
 	"github.com/postrider/postrider/internal/audit"
@@ -364,6 +367,37 @@ func TestAJobThatCannotBeDoneFails(t *testing.T) {
 	}
 	if j = s.get(j.ID); tries != 8 || j.State != jobs.Failed || j.Error != "an internal fault: the log has more" || s.count(`SELECT count(*) FROM job_chunks`) != 0 {
 		t.Errorf("after %d tries: %+v", tries, j)
+	}
+}
+
+// A process that ends in the middle of a step says nothing about the job: another one goes on at once, with all tries left.
+func TestAnInterruptedStepCostsNoTry(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	tenant := s.tenant()
+	s.endpoint(tenant, subscriptions.NewEndpoint{})
+	s.events(tenant, "a", 1)
+	s.finish("failed")
+	j := s.create(failed(&tenant.ID))
+	ctx, end := context.WithCancel(t.Context())
+	asked := 0
+	ending := jobs.New(jobs.Deps{
+		DB: s.db, IDs: s.ids, Desk: s.desk, Intake: s.intake, Log: zerolog.Nop(), Wake: func(int16) {},
+		Now: func() time.Time {
+			if asked++; asked == 2 { // it has taken the job, and is in its transaction
+				end()
+			}
+			return s.now()
+		},
+	})
+	if _, err := ending.RunOnce(ctx); err == nil || asked < 2 {
+		t.Fatalf("the step was not interrupted: %v", err)
+	}
+	if n := s.count(`SELECT count(*) FROM jobs WHERE tries = 0 AND next_at <= $1`, s.now()); n != 1 {
+		t.Error("the interruption counts as a failure")
+	}
+	if j := s.work(j.ID); j.State != jobs.Succeeded || j.Done != 1 {
+		t.Errorf("afterwards: %+v", j)
 	}
 }
 

@@ -114,6 +114,7 @@ var errLost = errors.New("the job is somebody else's by now")
 
 // RunOnce takes one step of one job, if there is one whose time has come, and says whether it did.
 func (j *Jobs) RunOnce(ctx context.Context) (did bool, err error) {
+	process := ctx
 	ctx, cancel := context.WithTimeout(ctx, stepPatience)
 	defer cancel()
 	now := j.deps.Now()
@@ -125,10 +126,12 @@ func (j *Jobs) RunOnce(ctx context.Context) (did bool, err error) {
 		return false, fmt.Errorf("take a job: %w", err)
 	}
 	err = j.step(ctx, p)
-	if errors.Is(err, errLost) {
+	switch {
+	case errors.Is(err, errLost):
 		return true, nil
-	}
-	if err != nil {
+	case err != nil && process.Err() != nil: // it was interrupted, which is not the job's failure
+		return true, fmt.Errorf("work on %s: %w", id.Job.Format(p.id()), err)
+	case err != nil:
 		return true, errors.Join(fmt.Errorf("work on %s: %w", id.Job.Format(p.id()), err), j.stumble(ctx, p, err))
 	}
 	return true, nil
