@@ -32,10 +32,12 @@ const (
 )
 
 const (
-	// endpoints_by_id, whose key is spelled id + 0.
+	// endpoints_by_id, whose key is spelled id + 0. Queries are not searched: they are hidden where URLs are shown, and a search
+	// that finds parts of them tells all of them, letter by letter.
 	lookAtEndpointsSQL = `
 WITH looked AS MATERIALIZED (
-    SELECT e.shard, e.id, e.deleted_at IS NULL AND (@text = '' OR starts_with(e.uid, @text) OR position(@text IN e.url) > 0) AS fits
+    SELECT e.shard, e.id, e.deleted_at IS NULL AND (@text = '' OR starts_with(e.uid, @text)
+        OR position(@text IN split_part(e.url, '?', 1)) > 0) AS fits
     FROM endpoints e WHERE e.id + 0 <= @below AND (e.id < @below OR e.shard < @below_shard)
     ORDER BY (e.id + 0) DESC, e.shard DESC LIMIT @look)` + lookedSQL
 	// tenants_by_id
@@ -55,9 +57,13 @@ var theseEndpointsSQL = strings.ReplaceAll(selectEndpoint, "@shard", "e.shard") 
  JOIN unnest(@shards::smallint[], @ids::bigint[]) AS these(shard, id) ON e.shard = these.shard AND e.id = these.id
  ORDER BY e.id DESC, e.shard DESC`
 
-// SearchEndpoints gives endpoints of all tenants whose uid begins with the text or whose URL contains it ("": all), those
+// SearchEndpoints gives endpoints of all tenants whose uid begins with the text or whose URL, up to its query, contains it
+// ("": all), those
 // that come after before (zero: from the newest). It stops after some 30 ms.
 func (s *Store) SearchEndpoints(ctx context.Context, text string, limit int, before id.ID) (Found[Endpoint], error) {
+	if head, _, has := strings.Cut(text, "?"); has && strings.TrimSpace(head) != "" {
+		text = head // a whole URL, query and all, finds its endpoint
+	}
 	ids, next, err := s.look(ctx, lookAtEndpointsSQL, text, limit, before)
 	if err != nil || len(ids) == 0 {
 		return Found[Endpoint]{Next: next}, err

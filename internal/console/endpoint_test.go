@@ -33,6 +33,13 @@ func TestTheListOfEndpoints(t *testing.T) {
 			t.Errorf("%s: %d, in the list %t", query, got.status, !want)
 		}
 	}
+	for query, want := range map[string]bool{
+		"hooks.example/two": true, "https%3A%2F%2Fhooks.example%2Ftwo%3Ftoken%3Danother": true, "token": false, "token%3Ds3c": false, "%3Ftoken": false,
+	} {
+		if got := b.get("/console/endpoints?q=" + query); got.has("hooks.example/two?token=") != want {
+			t.Errorf("a query is found by its parts, or its URL is not, by %s: %s", query, got.body)
+		}
+	}
 	if got := b.get("/console/endpoints?health=odd"); got.status != http.StatusUnprocessableEntity {
 		t.Errorf("a bad filter: %d", got.status)
 	}
