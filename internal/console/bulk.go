@@ -2,6 +2,7 @@ package console
 
 import (
 	"net/url"
+	"slices"
 
 	"github.com/postrider/postrider/internal/fault"
 	"github.com/postrider/postrider/internal/id"
@@ -38,7 +39,7 @@ func (p *pages) bulk(v *web.Visit) error {
 				continue
 			}
 			data.Query = append(data.Query, hiddenField{name, value})
-			if name != "act" && name != "id" {
+			if !slices.Contains(bulkFields, name) {
 				data.Filters = append(data.Filters, hiddenField{name, value})
 			}
 		}
@@ -66,11 +67,15 @@ func (p *pages) postBulk(v *web.Visit) error {
 	return v.Go(Base + "/jobs/" + id.Job.Format(job.ID))
 }
 
-// readBulk reads what is to be done to which deliveries: `act`, and ids (`id`) or else a filter. back is the list.
+// bulkFields are those that are no part of a filter.
+var bulkFields = []string{"act", "chosen", "id"}
+
+// readBulk reads what is to be done to which deliveries: `act`, and ids (`id`) or else a filter. Where rows were to be chosen
+// (`chosen`) and none was, the empty filter that is left would mean every delivery there is. back is the list.
 func (p *pages) readBulk(v *web.Visit, query url.Values) (r jobs.Request, back string, err error) {
 	list := url.Values{}
 	for name, values := range query {
-		if name != "act" && name != "id" {
+		if !slices.Contains(bulkFields, name) {
 			list[name] = values
 		}
 	}
@@ -88,7 +93,10 @@ func (p *pages) readBulk(v *web.Visit, query url.Values) (r jobs.Request, back s
 		}
 		r.IDs = append(r.IDs, dlv)
 	}
-	if len(r.IDs) == 0 {
+	switch {
+	case len(r.IDs) == 0 && query.Has("chosen"):
+		return r, back, fault.New(fault.Invalid, "choose some deliveries first")
+	case len(r.IDs) == 0:
 		r.Filter, _, err = p.readFilter(v.Ctx(), web.Form{Values: list}, v.Now)
 	}
 	return r, back, err

@@ -49,7 +49,7 @@ func TestManyAtOnce(t *testing.T) {
 		t.Errorf("all that match: %s", got.body)
 	}
 	for query, says := range map[string]string{
-		"?act=burn": "nothing of the name", "?act=retry&id=x": "is no delivery", "?act=retry&state=in_flight": "cannot be taken",
+		"?act=burn": "nothing of the name", "?act=retry&id=x": "is no delivery", "?act=retry&chosen=1": "choose some deliveries first", "?act=retry&state=in_flight": "cannot be taken",
 	} {
 		if got := b.get("/console/deliveries/bulk" + query); !got.has("notice-bad") || !got.has(says) {
 			t.Errorf("%s: %s", query, got.body)
