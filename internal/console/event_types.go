@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
 
@@ -69,20 +70,24 @@ func showEventType(v *web.Visit, t *subscriptions.EventType, form web.Form, stat
 	return v.Show(web.Page{Name: "event_type", Title: title, Section: "event-types", Status: status, Data: data})
 }
 
-// putEventType makes an entry what the form says. That of an entry that is there carries its name in the path.
+// putEventType makes an entry what the form says. That of an entry that is there carries its name in the path; a new one does not
+// take the place of another.
 func (p *pages) putEventType(v *web.Visit) error {
 	form, err := v.Form()
 	if err != nil {
 		return err
 	}
 	var known *subscriptions.EventType
-	name := form.Get("name")
-	if in := v.R.PathValue("type"); in != "" {
-		t, err := p.d.Subscriptions.EventType(v.Ctx(), in)
-		if err != nil {
-			return err
-		}
-		known, name = &t, t.Name
+	in := v.R.PathValue("type")
+	name := cmp.Or(in, form.Get("name"))
+	switch there, err := p.d.Subscriptions.EventType(v.Ctx(), name); {
+	case err == nil && in == "":
+		form.Faults = map[string]string{"name": "is in the catalogue already: change it on its own page"}
+		return showEventType(v, nil, form, http.StatusUnprocessableEntity)
+	case err == nil:
+		known = &there
+	case in != "" || !fault.Is(err, fault.NotFound):
+		return err
 	}
 	t, made, err := p.d.Subscriptions.PutEventType(v.Ctx(), name, subscriptions.EventTypeSettings{
 		Description: form.Raw("description"), Schema: unlessBlank(form.Raw("schema")), Example: unlessBlank(form.Raw("example")),

@@ -23,6 +23,7 @@ func TestTheCatalogue(t *testing.T) {
 		t.Errorf("a viewer's page: %d", got.status)
 	}
 	for name, bad := range map[string][]string{
+		"one that is there":      {"name", "order.paid", "description", "another"},
 		"a name with a blank":    {"name", "order paid"},
 		"a schema that is none":  {"name", "a", "schema", `{"type":"odd"}`},
 		"an example against it":  {"name", "a", "schema", `{"type":"string"}`, "example", `1`},
