@@ -46,7 +46,6 @@ type replayPage struct {
 	Endpoint subscriptions.Endpoint
 	States   []web.Option
 	Count    *jobs.Count // nil: nothing was asked for yet
-	Until    string      // what the count is about, where the form left it open
 }
 
 // replay shows how many past events a window has for the endpoint. It changes nothing; saying yes does.

@@ -69,7 +69,6 @@ type eventPage struct {
 	Event      intake.Stored
 	TenantName string
 	Payload    web.Body
-	Metadata   web.Body
 	Deliveries []deliveryRow
 	Skipped    []skippedRow
 	CanCancel  bool
