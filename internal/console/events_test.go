@@ -42,6 +42,15 @@ func TestOneEventOverAllEndpoints(t *testing.T) {
 	if got := b.get("/console/events?tenant=nobody&status=odd"); got.status != http.StatusUnprocessableEntity || !got.has("no such tenant") {
 		t.Errorf("a bad filter: %d", got.status)
 	}
+	_, lesser, err := w.keys.Create(t.Context(), auth.NewKey{Name: "no events", Scopes: []auth.Scope{auth.DeliveriesRead, auth.DeliveriesWrite, auth.EndpointsWrite}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := w.visitor()
+	c.post("/console/signin", "key", lesser)
+	if page, got := c.get(path), c.post(path+"/cancel"); page.has(path+"/cancel") || !page.has(path+"/replay") || got.status != http.StatusForbidden || !got.has("events:write") {
+		t.Errorf("a key without the scope cancels an event: %d %s", got.status, got.body)
+	}
 	if got := b.post(path + "/cancel"); got.path != path || !got.has("1 delivery cancelled.") {
 		t.Errorf("cancelling: %s", got.body)
 	}
