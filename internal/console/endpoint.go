@@ -48,16 +48,19 @@ func (p *pages) endpoint(v *web.Visit) error {
 	if err != nil {
 		return err
 	}
+	return p.showEndpoint(v, e, web.NewForm("type", testType, "payload", testPayload), 0)
+}
+
+// showEndpoint shows its page with what is written into the form of a test.
+func (p *pages) showEndpoint(v *web.Visit, e subscriptions.Endpoint, test web.Form, status int) error {
 	if e.DeletedAt != nil {
 		return fault.New(fault.NotFound, "this endpoint was deleted")
 	}
-	back, spans, err := readSpan(v, "24h")
+	back, spans, err := readSpan(v, endpointPath(e.ID), "24h")
 	if err != nil {
 		return err
 	}
-	data := endpointPage{
-		Spans: spans, Overlaps: overlaps(e), Test: web.NewForm("type", testType, "payload", testPayload), Rotate: web.NewForm(),
-	}
+	data := endpointPage{Spans: spans, Overlaps: overlaps(e), Test: test, Rotate: web.NewForm()}
 	rows, err := p.endpointRows(v.Ctx(), []subscriptions.Endpoint{e}, v.Now)
 	if err != nil {
 		return err
@@ -69,7 +72,9 @@ func (p *pages) endpoint(v *web.Visit) error {
 	if err := p.readRecent(v.Ctx(), &data, e); err != nil {
 		return err
 	}
-	return v.Show(web.Page{Name: "endpoint", Title: "Endpoint " + id.Endpoint.Format(e.ID), Section: "endpoints", Charts: true, Data: data})
+	return v.Show(web.Page{
+		Name: "endpoint", Title: "Endpoint " + id.Endpoint.Format(e.ID), Section: "endpoints", Status: status, Charts: true, Data: data,
+	})
 }
 
 // readHealth reads how the endpoint has been over a time.

@@ -34,6 +34,9 @@ func (p *pages) testEndpoint(v *web.Visit) error {
 	receipt, err := p.d.Intake.AcceptTest(v.Ctx(), e.ID, e.TenantID, intake.Event{
 		Type: form.Get("type"), Payload: []byte(form.Raw("payload")), ContentType: "application/json",
 	})
+	if form.Mark(err) {
+		return p.showEndpoint(v, e, form, fault.HTTPStatus(fault.CodeOf(err)))
+	}
 	if err != nil {
 		return v.Refused(endpointPath(e.ID), err)
 	}

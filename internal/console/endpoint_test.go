@@ -78,7 +78,7 @@ func TestOneEndpoint(t *testing.T) {
 	if got := b.post(path+"/test", "type", "order.paid", "payload", `{"test":true}`); !strings.HasPrefix(got.path, "/console/events/evt_") || !got.has("test event is on its way") {
 		t.Errorf("a test ends at %s", got.path)
 	}
-	if got := b.post(path+"/test", "type", "not a type", "payload", "x"); !got.has("notice-bad") {
+	if got := b.post(path+"/test", "type", "not a type", "payload", "<x> is kept"); got.status != http.StatusUnprocessableEntity || !got.has("field-fault") || !got.has("&lt;x&gt; is kept") || !got.has(`href="`+path+`?span=7d"`) {
 		t.Errorf("a bad test: %s", got.body)
 	}
 	if got := viewer.get("/console/endpoints/" + id.Endpoint.Format(w.ids.In(e.ID.Shard))); got.status != http.StatusNotFound {

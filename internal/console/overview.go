@@ -42,7 +42,7 @@ var figureSpans = []struct {
 }{{"1h", "Last hour", time.Hour}, {"24h", "24 hours", 24 * time.Hour}, {"7d", "7 days", 7 * 24 * time.Hour}}
 
 func (p *pages) overview(v *web.Visit) error {
-	back, spans, err := readSpan(v, "1h")
+	back, spans, err := readSpan(v, Base+"/", "1h")
 	if err != nil {
 		return err
 	}
@@ -53,11 +53,11 @@ func (p *pages) overview(v *web.Visit) error {
 	return v.Show(web.Page{Name: "overview", Title: "Overview", Section: "overview", Charts: true, Data: data})
 }
 
-// readSpan reads over which time a page's figures are, and gives the ways to other ones.
-func readSpan(v *web.Visit, usual string) (back time.Duration, spans []view, err error) {
+// readSpan reads over which time the figures of the page at a path are, and gives the ways to other ones.
+func readSpan(v *web.Visit, path, usual string) (back time.Duration, spans []view, err error) {
 	asked := cmp.Or(v.R.URL.Query().Get("span"), usual)
 	for _, s := range figureSpans {
-		spans = append(spans, view{s.label, v.R.URL.Path + "?span=" + s.name, s.name == asked})
+		spans = append(spans, view{s.label, path + "?span=" + s.name, s.name == asked})
 		if s.name == asked {
 			back = s.back
 		}
