@@ -1,9 +1,11 @@
 package stats
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"fmt"
-	"strconv"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -19,9 +21,9 @@ const flushRows = 1000
 const (
 	writeTrafficSQL = `
 INSERT INTO traffic (minutes, starts, id, outcome, attempts, finished, latency_from, latency)
-SELECT c.minutes, c.starts, c.id, c.outcome::outcome, c.attempts, c.finished, c.latency_from, c.latency::integer[]
+SELECT c.minutes, c.starts, c.id, c.outcome::outcome, c.attempts, c.finished, c.latency_from, c.latency
   FROM unnest(@minutes::smallint[], @starts::timestamptz[], @ids::bigint[], @outcomes::text[], @attempts::integer[],
-        @finished::integer[], @froms::smallint[], @latencies::text[])
+        @finished::integer[], @froms::smallint[], @latencies::bytea[])
       AS c (minutes, starts, id, outcome, attempts, finished, latency_from, latency)
 ON CONFLICT (minutes, starts, id) DO UPDATE
    SET attempts = excluded.attempts, finished = excluded.finished, latency_from = excluded.latency_from,
@@ -29,13 +31,18 @@ ON CONFLICT (minutes, starts, id) DO UPDATE
 
 	writeEndpointsSQL = `
 INSERT INTO endpoint_traffic (shard, endpoint_id, starts, id, outcome, attempts, finished, latency_from, latency)
-SELECT c.shard, c.endpoint_id, c.starts, c.id, c.outcome::outcome, c.attempts, c.finished, c.latency_from, c.latency::integer[]
+SELECT c.shard, c.endpoint_id, c.starts, c.id, c.outcome::outcome, c.attempts, c.finished, c.latency_from, c.latency
   FROM unnest(@shards::smallint[], @endpoints::bigint[], @starts::timestamptz[], @ids::bigint[], @outcomes::text[],
-        @attempts::integer[], @finished::integer[], @froms::smallint[], @latencies::text[])
+        @attempts::integer[], @finished::integer[], @froms::smallint[], @latencies::bytea[])
       AS c (shard, endpoint_id, starts, id, outcome, attempts, finished, latency_from, latency)
 ON CONFLICT (shard, endpoint_id, starts, id) DO UPDATE
    SET attempts = excluded.attempts, finished = excluded.finished, latency_from = excluded.latency_from,
        latency = excluded.latency`
+
+	// Rows that cannot be there yet are most of what is written where there are many endpoints. Copied, they are half the log: many to
+	// a record of it, and none that says first that it might be in somebody's way.
+	copyEndpointsSQL = `
+COPY endpoint_traffic (shard, endpoint_id, starts, id, outcome, attempts, finished, latency_from, latency) FROM STDIN`
 )
 
 // Flush writes down what was counted since it was last. What cannot be written is kept for the next time.
@@ -43,10 +50,13 @@ func (t *Tally) Flush(ctx context.Context) error {
 	t.writing.Lock()
 	defer t.writing.Unlock()
 	t.swap()
-	t.written = len(t.taken)
+	// In the order of the key: what is new splits few pages of its index, and the rows of a transaction lie together.
+	slices.SortFunc(t.taken, func(a, b *count) int {
+		return cmp.Or(cmp.Compare(a.endpoint.Shard, b.endpoint.Shard), cmp.Compare(a.endpoint.N, b.endpoint.N), cmp.Compare(a.starts, b.starts))
+	})
 	for len(t.taken) > 0 {
 		n := min(len(t.taken), flushRows)
-		if err := t.deps.DB.SendBatch(ctx, t.begin(t.taken[:n])).Close(); err != nil {
+		if err := t.write(ctx, t.begin(t.taken[:n])); err != nil {
 			t.putBack(t.taken)
 			return pg.Fault(fmt.Errorf("write figures: %w", err))
 		}
@@ -67,28 +77,56 @@ func (t *Tally) swap() {
 	}
 }
 
-// begin gives the statements that write counts as they are now, one transaction.
-func (t *Tally) begin(some []*count) *pgx.Batch {
-	var all, endpoints columns
+// flush is what one transaction writes.
+type flush struct {
+	all, endpoints columns
+	first          []byte // endpoints' rows that were never written before, as COPY takes them
+}
+
+// begin takes down some counts as they are now.
+func (t *Tally) begin(some []*count) *flush {
+	f := &flush{}
 	t.mu.Lock()
+	defer t.mu.Unlock()
 	for _, c := range some {
-		if c.endpoint.IsZero() {
-			all.add(c)
-		} else {
-			endpoints.add(c)
+		switch {
+		case c.endpoint.IsZero():
+			f.all.add(c)
+		case c.stored:
+			f.endpoints.add(c)
+		default:
+			f.first = c.appendCopy(f.first)
+			c.stored = true
 		}
 	}
-	t.mu.Unlock()
-	b := &pgx.Batch{}
-	// What a crash of the server loses of figures is no more than what one of ours does.
-	b.Queue(`SELECT set_config('synchronous_commit', 'off', true)`)
-	if len(all.ids) > 0 {
-		b.Queue(writeTrafficSQL, all.args(pgx.StrictNamedArgs{"minutes": all.minutes}))
-	}
-	if len(endpoints.ids) > 0 {
-		b.Queue(writeEndpointsSQL, endpoints.args(pgx.StrictNamedArgs{"shards": endpoints.shards, "endpoints": endpoints.endpoints}))
-	}
-	return b
+	return f
+}
+
+// write runs the transaction. What may or may not have been committed is written over when it is written next, also what was copied.
+func (t *Tally) write(ctx context.Context, f *flush) error {
+	return pgx.BeginFunc(ctx, t.deps.DB, func(tx pgx.Tx) error { //nolint:wrapcheck // by the caller
+		b := &pgx.Batch{}
+		// What a crash of the server loses of figures is no more than what one of ours does.
+		b.Queue(`SET LOCAL synchronous_commit = off`)
+		if len(f.all.ids) > 0 {
+			b.Queue(writeTrafficSQL, f.all.args(pgx.StrictNamedArgs{"minutes": f.all.minutes}))
+		}
+		if len(f.endpoints.ids) > 0 {
+			b.Queue(writeEndpointsSQL, f.endpoints.args(pgx.StrictNamedArgs{"shards": f.endpoints.shards, "endpoints": f.endpoints.endpoints}))
+		}
+		if err := tx.SendBatch(ctx, b).Close(); err != nil || len(f.first) == 0 {
+			return err
+		}
+		_, err := tx.Conn().PgConn().CopyFrom(ctx, bytes.NewReader(f.first), copyEndpointsSQL)
+		return err
+	})
+}
+
+// appendCopy adds the row to text for COPY.
+func (c *count) appendCopy(to []byte) []byte {
+	from, latency := pack(&c.latency)
+	return fmt.Appendf(to, "%d\t%d\t%s\t%d\t%s\t%d\t%d\t%d\t\\\\x%x\n", c.endpoint.Shard, c.endpoint.N,
+		time.Unix(c.starts, 0).UTC().Format(time.RFC3339), c.id, c.outcome, c.attempts, c.finished, from, latency)
 }
 
 // putBack has counts written again that may not have been.
@@ -109,7 +147,7 @@ type columns struct {
 	outcomes           []string
 	attempts, finished []int32
 	froms              []int16
-	latencies          []string // each an array of its own, which unnest would take apart as well
+	latencies          [][]byte
 }
 
 func (c *columns) add(of *count) {
@@ -121,9 +159,9 @@ func (c *columns) add(of *count) {
 	c.outcomes = append(c.outcomes, of.outcome.String())
 	c.attempts = append(c.attempts, of.attempts)
 	c.finished = append(c.finished, of.finished)
-	from, text := spell(&of.latency)
+	from, packed := pack(&of.latency)
 	c.froms = append(c.froms, from)
-	c.latencies = append(c.latencies, text)
+	c.latencies = append(c.latencies, packed)
 }
 
 func (c *columns) args(more pgx.StrictNamedArgs) pgx.StrictNamedArgs {
@@ -131,26 +169,4 @@ func (c *columns) args(more pgx.StrictNamedArgs) pgx.StrictNamedArgs {
 	more["attempts"], more["finished"] = c.attempts, c.finished
 	more["froms"], more["latencies"] = c.froms, c.latencies
 	return more
-}
-
-// spell gives the buckets that have something, and those between them, as an array of SQL, and which is the first.
-func spell(latency *[buckets]int32) (from int16, array string) {
-	first, end := 0, buckets
-	for end > 0 && latency[end-1] == 0 {
-		end--
-	}
-	for first < end && latency[first] == 0 {
-		first++
-	}
-	if first == end {
-		return 0, "{}"
-	}
-	text := []byte{'{'}
-	for i, n := range latency[first:end] {
-		if i > 0 {
-			text = append(text, ',')
-		}
-		text = strconv.AppendInt(text, int64(n), 10)
-	}
-	return int16(first), string(append(text, '}'))
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/postrider/postrider/dispatcher"
@@ -31,16 +32,14 @@ SELECT t.starts, t.outcome::text, t.attempts, t.finished, t.latency_from, t.late
   FROM traffic t WHERE t.minutes = @minutes::smallint AND t.starts >= @since::timestamptz AND t.starts < @until::timestamptz`
 
 // Overview gives the figures over all tenants since a time, step by step; a step of 0 is one that suits the time. It looks no
-// further than the hour, or the minute if that is in the last two days, and since and step are rounded down and up to that.
+// further than the hour, or in the last two days than the quarter of an hour, or in the last five hours than the minute, and since
+// and step are rounded down and up to that.
 func (r *Reader) Overview(ctx context.Context, since time.Time, step time.Duration) (Series, error) {
 	now := r.now()
-	grain := hour
-	if now.Sub(since) <= KeepFine-hour && (step == 0 || step%hour != 0) { // an hour for the oldest to be dropped in
-		grain = minute
-	}
+	grain := grainOf(now.Sub(since), step)
 	s := newSeries(since, now, step, grain)
 	rows, err := r.db.Query(ctx, trafficSQL, pgx.StrictNamedArgs{
-		"minutes": int16(grain / minute), "since": s.Since, "until": s.end(),
+		"minutes": int16(grain / minute), "since": s.Since, "until": s.end(), //nolint:gosec // 60 at most
 	})
 	if err != nil {
 		return Series{}, pg.Fault(fmt.Errorf("read figures: %w", err))
@@ -51,6 +50,17 @@ func (r *Reader) Overview(ctx context.Context, since time.Time, step time.Durati
 		return Series{}, pg.Fault(fmt.Errorf("read figures: %w", err))
 	}
 	return s.sum(), nil
+}
+
+// grainOf gives how finely to look at a span: as few rows as do for its points.
+func grainOf(span, step time.Duration) time.Duration {
+	switch {
+	case span > KeepFine-hour || step > 0 && step%hour == 0: // an hour for the oldest to be dropped in
+		return hour
+	case span > nicePoints*minute || step > 0 && step%quarter == 0:
+		return quarter
+	}
+	return minute
 }
 
 // Index endpoint_traffic_pkey, a range for each endpoint. OFFSET keeps each look-up by itself, so that it can only go by the key,
@@ -114,7 +124,7 @@ type counted struct {
 	outcome            string
 	attempts, finished int32
 	from               int16
-	latency            []int32
+	latency            pgtype.DriverBytes // good until the next row
 }
 
 func (c *counted) fields() []any {

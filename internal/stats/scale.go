@@ -1,6 +1,7 @@
 package stats
 
 import (
+	"encoding/binary"
 	"math"
 	"slices"
 	"time"
@@ -36,12 +37,36 @@ func bucketOf(d time.Duration) int {
 // spread is how many took how long.
 type spread [buckets]int64
 
-// add adds counts of neighbouring buckets. What is not on the scale is of no version of ours, and left out.
-func (s *spread) add(from int, counts []int32) {
-	for i, n := range counts {
-		if at := from + i; at >= 0 && at < buckets {
+// pack gives the buckets that have something, and those between them, as a column has them, and which is the first.
+func pack(latency *[buckets]int32) (from int16, packed []byte) {
+	first, end := 0, buckets
+	for end > 0 && latency[end-1] == 0 {
+		end--
+	}
+	for first < end && latency[first] == 0 {
+		first++
+	}
+	packed = []byte{} // never null
+	if first == end {
+		return 0, packed
+	}
+	for _, n := range latency[first:end] {
+		packed = binary.AppendUvarint(packed, uint64(n)) //nolint:gosec // a count
+	}
+	return int16(first), packed
+}
+
+// add adds counts that were packed. What is not on the scale, or no count, is of no version of ours, and left out.
+func (s *spread) add(from int, packed []byte) {
+	for at := from; len(packed) > 0; at++ {
+		n, length := binary.Uvarint(packed)
+		if length <= 0 {
+			return
+		}
+		if at >= 0 && at < buckets && n <= math.MaxInt32 {
 			s[at] += int64(n)
 		}
+		packed = packed[length:]
 	}
 }
 

@@ -1,6 +1,7 @@
 package stats
 
 import (
+	"encoding/hex"
 	"math"
 	"slices"
 	"testing"
@@ -101,31 +102,40 @@ func TestQuantilesAreNearTheTruth(t *testing.T) {
 }
 
 // What one process counted, another reads: the buckets come back as they went.
-func TestSpelledBucketsComeBack(t *testing.T) {
+func TestPackedBucketsComeBack(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		what   string
 		counts map[int]int32
 		from   int16
-		array  string
+		packed string // hex
 	}{
-		{"none", nil, 0, "{}"},
-		{"the first", map[int]int32{0: 7}, 0, "{7}"},
-		{"the last", map[int]int32{buckets - 1: 1}, buckets - 1, "{1}"},
-		{"with a gap", map[int]int32{3: 1, 5: 2000000000}, 3, "{1,0,2000000000}"},
+		{"none", nil, 0, ""},
+		{"the first", map[int]int32{0: 7}, 0, "07"},
+		{"the last", map[int]int32{buckets - 1: 1}, buckets - 1, "01"},
+		{"with a gap", map[int]int32{3: 1, 5: 300, 6: math.MaxInt32}, 3, "0100ac02ffffffff07"},
 	} {
 		var latency [buckets]int32
 		for at, n := range c.counts {
 			latency[at] = n
 		}
-		if from, array := spell(&latency); from != c.from || array != c.array {
-			t.Errorf("%s: %s from %d, want %s from %d", c.what, array, from, c.array, c.from)
+		from, packed := pack(&latency)
+		if got := hex.EncodeToString(packed); from != c.from || got != c.packed {
+			t.Errorf("%s: %s from %d, want %s from %d", c.what, got, from, c.packed, c.from)
+		}
+		var s, want spread
+		for at, n := range c.counts {
+			want[at] = int64(n)
+		}
+		if s.add(int(from), packed); s != want {
+			t.Errorf("%s comes back as %v", c.what, s)
 		}
 	}
 	var s spread
-	s.add(62, []int32{1, 2, 3}) // one bucket too many
-	s.add(0, []int32{4})
-	if want := (spread{0: 4, 62: 1, 63: 2}); s != want {
+	s.add(62, []byte{1, 2, 3})                           // one bucket too many
+	s.add(0, []byte{4, 0xff, 0xff, 0xff, 0xff, 0x7f, 5}) // one is too large
+	s.add(1, []byte{6, 0x80})                            // one has no end
+	if want := (spread{0: 4, 1: 6, 2: 5, 62: 1, 63: 2}); s != want {
 		t.Errorf("got %v", s)
 	}
 }

@@ -7,7 +7,7 @@ import (
 
 var noon = time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
 
-func TestARestIsInProportionToWhatWasWritten(t *testing.T) {
+func TestARestIsInProportionToWhatIsWritten(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		rows int
@@ -21,8 +21,28 @@ func TestARestIsInProportionToWhatWasWritten(t *testing.T) {
 		{100_000, time.Second, time.Minute},
 		{1, time.Hour, time.Minute},
 	} {
-		if got := restAfter(c.rows, c.took); got != c.want {
-			t.Errorf("after %d rows in %s: %s, want %s", c.rows, c.took, got, c.want)
+		if got := restAfter(c.took, c.rows); got != c.want {
+			t.Errorf("after %s and before %d rows: %s, want %s", c.took, c.rows, got, c.want)
+		}
+	}
+}
+
+func TestASpanIsLookedAtNoFinerThanItsPointsNeed(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ span, step, want time.Duration }{
+		{hour, 0, minute},
+		{hour, quarter, quarter},
+		{hour, 2 * hour, hour},
+		{5 * hour, 0, minute},
+		{5*hour + 1, 0, quarter},
+		{24 * hour, 5 * minute, quarter},
+		{24 * hour, hour, hour},
+		{47 * hour, 0, quarter},
+		{47*hour + 1, 0, hour},
+		{-hour, 0, minute},
+	} {
+		if got := grainOf(c.span, c.step); got != c.want {
+			t.Errorf("%s by %s is looked at by %s, want %s", c.span, c.step, got, c.want)
 		}
 	}
 }

@@ -18,7 +18,7 @@ const (
 	quarter = 15 * time.Minute // how finely endpoints are told apart by time
 	hour    = time.Hour
 
-	// KeepFine is for how long the traffic of all is known by the minute; before that, by the hour.
+	// KeepFine is for how long the traffic of all is known by the minute and the quarter of an hour; before that, by the hour.
 	KeepFine = 48 * time.Hour
 )
 

@@ -17,6 +17,9 @@ import (
 // What is written down makes room when it is needed; what still finds none is missing in the figures of its endpoint, and only there.
 const mostCounts = 100_000
 
+// spans are how finely the traffic of all is counted.
+var spans = [...]time.Duration{minute, quarter, hour}
+
 // place is what a count is of.
 type place struct {
 	endpoint id.ID // zero: of all of them
@@ -44,6 +47,7 @@ type count struct {
 	attempts, finished int32
 	latency            [buckets]int32
 	dirty              bool // it stands in Tally.dirty: there is more than was written
+	stored             bool // its row is there, or may be
 }
 
 // TallyDeps is what a Tally works with.
@@ -62,7 +66,7 @@ type Tally struct {
 
 	mu     sync.Mutex
 	counts map[key]*count
-	recent [2][dispatcher.OutcomeCount]*count // of all endpoints, the last minute and the last hour that something was counted in
+	recent [3][dispatcher.OutcomeCount]*count // of all endpoints, the last of each of spans that something was counted in
 	dirty  []*count                           // what there is more of than is written
 	spare  []*count                           // dropped, to be used again
 	missed atomic.Int64                       // attempts that found no room
@@ -70,7 +74,6 @@ type Tally struct {
 	writing sync.Mutex
 	taken   []*count // what is being written
 	idle    []*count // what dirty was before, for its memory
-	written int      // how many rows the last flush was of
 	swept   time.Time
 }
 
@@ -103,8 +106,9 @@ func (t *Tally) each(endpoint id.ID, outcome dispatcher.Outcome, ended time.Time
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	at := ended.Unix()
-	act(t.ofAll(&t.recent[0][outcome], minute, outcome, at))
-	act(t.ofAll(&t.recent[1][outcome], hour, outcome, at))
+	for i, span := range spans {
+		act(t.ofAll(&t.recent[i][outcome], span, outcome, at))
+	}
 	c := t.count(placeOf(endpoint, quarter, outcome, at))
 	if c != nil {
 		act(c)
@@ -184,8 +188,8 @@ func (t *Tally) sweep(now time.Time) {
 
 const (
 	// A tally rests after it has written, flushRest times as long as that took, so that it has a hundredth of a connection's time at
-	// most, and flushPerRow for each row, so that the write-ahead log hardly grows by it: what is written again each second is log
-	// each second. With few endpoints the figures are a second old.
+	// most, and flushPerRow for each row that it would write now, so that the write-ahead log hardly grows by it: what is written
+	// again each second is log each second. With few endpoints the figures are a second old.
 	flushRest      = 100
 	flushPerRow    = 50 * time.Millisecond
 	flushSoonest   = time.Second
@@ -196,25 +200,37 @@ const (
 
 // Run writes the counts down until ctx ends, and then what is left.
 func (t *Tally) Run(ctx context.Context) error {
-	for {
-		begun := time.Now()
-		rest := flushAfterFail
-		if t.flushAndTell(ctx) {
-			rest = restAfter(t.written, time.Since(begun))
-		}
-		timer := time.NewTimer(rest)
+	tick := time.NewTicker(flushSoonest)
+	defer tick.Stop()
+	var took time.Duration
+	for ended := time.Now(); ; {
 		select {
 		case <-ctx.Done():
-			timer.Stop()
 			t.flushAndTell(context.WithoutCancel(ctx))
 			return nil
-		case <-timer.C:
+		case <-tick.C:
+		}
+		begun := time.Now()
+		if begun.Sub(ended) < restAfter(took, t.waiting()) {
+			continue
+		}
+		ok := t.flushAndTell(ctx)
+		ended = time.Now()
+		if took = ended.Sub(begun); !ok {
+			took = max(took, flushAfterFail/flushRest)
 		}
 	}
 }
 
-// restAfter says how long to rest after writing so many rows, which took so long.
-func restAfter(rows int, took time.Duration) time.Duration {
+// waiting says how many rows a flush would write.
+func (t *Tally) waiting() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.dirty)
+}
+
+// restAfter says how long to rest after a flush that took so long, when the next is of so many rows.
+func restAfter(took time.Duration, rows int) time.Duration {
 	return min(max(flushRest*took, time.Duration(rows)*flushPerRow, flushSoonest), flushLatest)
 }
 

@@ -208,6 +208,8 @@ func TestAFailedFlushIsMadeUpFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	count()
+	fresh := id.ID{Shard: one.Shard, N: one.N + 1000}
+	tally.Attempt(fresh, dispatcher.Gone, ms, d.now())
 	for range 2 {
 		if tally.flushAndTell(t.Context()) {
 			t.Error("a flush into no table goes well")
@@ -223,8 +225,9 @@ func TestAFailedFlushIsMadeUpFor(t *testing.T) {
 	d.shows("of a flush that failed, nothing is there", d.overview(hour, 0).Figures, "succeeded 1/0, measured 1")
 	d.advance(2 * hour) // the time of what is kept is over
 	d.flush(tally)
-	d.shows("all", d.overview(3*hour, 0).Figures, "succeeded 4/0, measured 4")
+	d.shows("all", d.overview(3*hour, 0).Figures, "succeeded 4/0, gone 1/0, measured 5")
 	d.shows("the endpoint", d.endpoint(one, 3*hour).Figures, "succeeded 4/0, measured 4")
+	d.shows("an endpoint whose first row it was", d.endpoint(fresh, 3*hour).Figures, "gone 1/0, measured 1")
 	if len(tally.counts) > 0 || len(tally.dirty) > 0 {
 		t.Errorf("%d counts are kept that are over and written, %d to be written", len(tally.counts), len(tally.dirty))
 	}
@@ -292,7 +295,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	if len(tally.counts) != 10 {
 		t.Errorf("%d counts are kept", len(tally.counts))
 	}
-	if !tally.flushAndTell(t.Context()) || !strings.Contains(d.log.String(), `"attempts":12,"message":"stats.crowded"`) {
+	if !tally.flushAndTell(t.Context()) || !strings.Contains(d.log.String(), `"attempts":13,"message":"stats.crowded"`) {
 		t.Errorf("the log: %s", d.log.String())
 	}
 	d.shows("all", d.overview(hour, 0).Figures, "succeeded 20/0, measured 20")
@@ -339,8 +342,8 @@ func TestOldFiguresAreDeleted(t *testing.T) {
 	}
 	d.flush(tally)
 	r, before := NewReader(d.db, d.now), d.now().Add(-30*24*hour)
-	if n, err := r.DropOld(t.Context(), before); n != 3 || err != nil {
-		t.Errorf("%d rows of all deleted, %v; want two minutes and an hour", n, err)
+	if n, err := r.DropOld(t.Context(), before); n != 5 || err != nil {
+		t.Errorf("%d rows of all deleted, %v; want two minutes, two quarters and an hour", n, err)
 	}
 	if n, err := r.DropOldOfEndpoints(t.Context(), one.Shard, before); n != 1 || err != nil {
 		t.Errorf("%d rows of endpoints deleted, %v", n, err)
@@ -350,7 +353,7 @@ func TestOldFiguresAreDeleted(t *testing.T) {
 	}
 	d.shows("the rest", d.overview(60*24*hour, 0).Figures, "succeeded 3/0, measured 3")
 	d.shows("of the endpoint", d.endpoint(one, 60*24*hour).Figures, "succeeded 3/0, measured 3")
-	if n, err := r.DropOld(t.Context(), d.now().Add(-hour)); n != 3 || err != nil { // kept shorter than minutes are
+	if n, err := r.DropOld(t.Context(), d.now().Add(-hour)); n != 4 || err != nil { // kept shorter than minutes are
 		t.Errorf("%d more, %v", n, err)
 	}
 }
