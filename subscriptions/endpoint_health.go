@@ -37,8 +37,12 @@ const (
 var unwell = map[string]string{
 	healthFailing: `SELECT e.shard, e.id FROM endpoints e WHERE e.failing_since IS NOT NULL AND e.status = 'enabled' AND e.deleted_at IS NULL
     AND NOT EXISTS (SELECT FROM endpoint_pace p WHERE p.shard = e.shard AND p.endpoint_id = e.id AND (p.breaker <> 'closed' OR p.paused_until > @now))`,
-	healthPaused: `SELECT e.shard, e.id FROM endpoint_pace p JOIN endpoints e ON e.shard = p.shard AND e.id = p.endpoint_id
-    WHERE (p.breaker <> 'closed' OR p.paused_until > @now) AND e.status = 'enabled' AND e.deleted_at IS NULL`,
+	// OFFSET keeps the look at each endpoint by itself, by its key, so that no more of them are read than the page needs.
+	healthPaused: `SELECT e.shard, e.id FROM (
+        SELECT p.shard, p.endpoint_id AS id FROM endpoint_pace p WHERE p.breaker <> 'closed' OR p.paused_until > @now
+         ORDER BY p.endpoint_id DESC, p.shard DESC OFFSET 0) e, LATERAL (
+        SELECT FROM endpoints o WHERE o.shard = e.shard AND o.id = e.id AND o.status = 'enabled' AND o.deleted_at IS NULL OFFSET 0) o
+    WHERE true`,
 	string(Disabled): `SELECT e.shard, e.id FROM endpoints e WHERE e.status <> 'enabled' AND e.status = 'disabled' AND e.deleted_at IS NULL
     AND @now::timestamptz IS NOT NULL`,
 	string(Dead): `SELECT e.shard, e.id FROM endpoints e WHERE e.status <> 'enabled' AND e.status = 'dead' AND e.deleted_at IS NULL
