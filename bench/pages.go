@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/postrider/postrider/internal/id"
@@ -22,7 +23,10 @@ const (
 )
 
 // page is something that people open. Its measure is the time that the server takes for it.
-type page struct{ name, path string }
+type page struct {
+	name, path string
+	by         visitor
+}
 
 // measurePages asks for pages, first ones and those that follow them, in a database that has a month of history.
 func (b *bench) measurePages(ctx context.Context) ([]measurement, error) {
@@ -33,13 +37,18 @@ func (b *bench) measurePages(ctx context.Context) ([]measurement, error) {
 	if err != nil {
 		return nil, err
 	}
+	seen, err := b.big.sitePages(ctx)
+	if err != nil {
+		return nil, err
+	}
+	pages = append(pages, seen...)
 	var out []measurement
 	for _, p := range pages {
 		before, err := b.big.pgCPUTime(ctx)
 		if err != nil {
 			return nil, err
 		}
-		took, seen, err := b.big.timePage(ctx, p.path)
+		took, seen, err := timePage(ctx, p.by, p.path)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", p.name, err)
 		}
@@ -77,40 +86,55 @@ func (b *bench) openBig(ctx context.Context) error {
 	return nil
 }
 
-// timePage asks for a page and those after it and gives how long each took, the quickest first.
-func (w *world) timePage(ctx context.Context, path string) (took []time.Duration, seen int, err error) {
-	get := func(cursor string) (next string, err error) {
-		at := path
-		if cursor != "" {
-			at += "&cursor=" + cursor
-		}
-		r := httptest.NewRequestWithContext(ctx, http.MethodGet, at, nil)
-		r.Header.Set("Authorization", "Bearer "+w.apiKey)
-		answer := httptest.NewRecorder()
-		begun := time.Now()
-		w.server.Handler.ServeHTTP(answer, r)
-		took = append(took, time.Since(begun))
+// visitor is who asks for pages, and reads in an answer how many things it has and where the list goes on ("": nowhere).
+type visitor struct {
+	handler     http.Handler
+	name, value string // of the header that says who it is
+	read        func(path string, answer []byte) (next string, seen int, err error)
+}
+
+// apiVisitor asks the API with the operator's key.
+func (w *world) apiVisitor() visitor {
+	return visitor{w.server.Handler, "Authorization", "Bearer " + w.apiKey, func(path string, answer []byte) (string, int, error) {
 		var body struct {
 			Data []struct{} `json:"data"`
 			Next *string    `json:"next_cursor"`
 		}
-		if err := json.Unmarshal(answer.Body.Bytes(), &body); err != nil || answer.Code != http.StatusOK {
-			return "", fmt.Errorf("GET %s: %d %s (%w)", at, answer.Code, answer.Body, err)
+		if err := json.Unmarshal(answer, &body); err != nil || body.Next == nil {
+			return "", len(body.Data), err
 		}
-		seen += len(body.Data)
-		if body.Next != nil {
-			next = *body.Next
+		path, _, _ = strings.Cut(path, "&cursor=")
+		return path + "&cursor=" + *body.Next, len(body.Data), nil
+	}}
+}
+
+// timePage asks for a page and those after it and gives how long each took, the quickest first.
+func timePage(ctx context.Context, by visitor, path string) (took []time.Duration, seen int, err error) {
+	get := func(at string) (next string, err error) {
+		r := httptest.NewRequestWithContext(ctx, http.MethodGet, at, nil)
+		r.Header.Set(by.name, by.value)
+		answer := httptest.NewRecorder()
+		begun := time.Now()
+		by.handler.ServeHTTP(answer, r)
+		took = append(took, time.Since(begun))
+		if answer.Code != http.StatusOK {
+			return "", fmt.Errorf("GET %s: %d %s", at, answer.Code, answer.Body)
 		}
+		next, n, err := by.read(at, answer.Body.Bytes())
+		if err != nil {
+			return "", fmt.Errorf("GET %s: %w", at, err)
+		}
+		seen += n
 		return next, nil
 	}
 	for range pageTimes {
-		if _, err = get(""); err != nil {
+		if _, err = get(path); err != nil {
 			return nil, 0, err
 		}
 	}
 	seen = 0
-	for next, n := "", 0; n == 0 || next != "" && n < pageDepth; n++ {
-		if next, err = get(next); err != nil {
+	for at, n := path, 0; at != "" && n <= pageDepth; n++ {
+		if at, err = get(at); err != nil {
 			return nil, 0, err
 		}
 	}
@@ -132,6 +156,8 @@ func (w *world) pages(ctx context.Context) ([]page, error) {
 		}
 		tenants[i], endpoints[i] = id.Tenant.Format(t.ID), id.Endpoint.Format(e.ID)
 	}
+	by := w.apiVisitor()
+	newPage := func(name, path string, query ...string) page { return newPage(by, name, path, query...) }
 	at := func(ago time.Duration) string { return w.clock.Now().Add(-ago).UTC().Format(time.RFC3339) }
 	var out []page
 	for _, of := range []struct {
@@ -146,13 +172,13 @@ func (w *world) pages(ctx context.Context) ([]page, error) {
 		{", an old hour", []string{"since", at(pagesSpan/2 + time.Hour), "until", at(pagesSpan / 2)}},
 		{", before a day", []string{"until", at(pagesSpan / 2)}},
 	} {
-		for _, by := range deliveriesBy {
-			out = append(out, newPage("deliveries"+by.name+of.name, "/v1/deliveries", slices.Concat(by.query, of.query)...))
+		for _, f := range deliveriesBy {
+			out = append(out, newPage("deliveries"+f.name+of.name, "/v1/deliveries", slices.Concat(f.query, of.query)...))
 		}
 	}
 	for i, name := range []string{"a large tenant", "a small tenant"} {
-		for _, by := range eventsBy {
-			out = append(out, newPage("events of "+name+by.name, "/v1/tenants/"+tenants[i]+"/events", by.query...))
+		for _, f := range eventsBy {
+			out = append(out, newPage("events of "+name+f.name, "/v1/tenants/"+tenants[i]+"/events", f.query...))
 		}
 		out = append(out, newPage("endpoints of "+name, "/v1/tenants/"+tenants[i]+"/endpoints"))
 	}
@@ -169,12 +195,12 @@ func (w *world) pages(ctx context.Context) ([]page, error) {
 }
 
 // newPage makes one of a path and the names and values of its query.
-func newPage(name, path string, query ...string) page {
+func newPage(by visitor, name, path string, query ...string) page {
 	v := url.Values{"limit": {"50"}}
 	for i := 0; i+1 < len(query); i += 2 {
 		v.Set(query[i], query[i+1])
 	}
-	return page{name, path + "?" + v.Encode()}
+	return page{name, path + "?" + v.Encode(), by}
 }
 
 type by struct {

@@ -68,11 +68,12 @@ WITH p AS MATERIALIZED (` + fillPickSQL + `), e AS (
     SELECT p.shard, p.id, p.tenant, 'ord-' || p.i, 'order.step1', 'application/json', '{}', ARRAY[p.id + 1] FROM p)
 INSERT INTO deliveries (shard, id, tenant_id, event_id, endpoint_id, state, next_retry_at)
 SELECT shard, id + 1, tenant, id, endpoint, 'scheduled', @now::timestamptz + interval '7 days' FROM p`
+	// Every tenth is open.
 	fillAlertsSQL = `
 INSERT INTO alerts (shard, id, tenant_id, endpoint_id, kind, state, detail, last_notice_id, opened_at, last_at, resolved_at)
 SELECT p.shard, p.id + 9, p.tenant, p.endpoint, 'delivery.failing', k.state::alert_state, 'five failed in a row', 1, @now::timestamptz, @now::timestamptz,
        CASE k.state WHEN 'resolved' THEN @now::timestamptz END
-  FROM (` + fillPickSQL + `) p, LATERAL (SELECT CASE WHEN p.i % 50 = 0 THEN 'open' ELSE 'resolved' END AS state) k
+  FROM (` + fillPickSQL + `) p, LATERAL (SELECT CASE WHEN p.i % 10 = 0 THEN 'open' ELSE 'resolved' END AS state) k
 ON CONFLICT DO NOTHING`
 	fillAuditSQL = `
 INSERT INTO audit_log (shard, id, tenant_id, action, object_kind, object_id, actor, actor_name, details)
@@ -103,7 +104,12 @@ func (w *world) fillPages(ctx context.Context, n int) error {
 		sql string
 		n   int
 	}{
-		{fillEventsSQL, n}, {fillFinishedSQL, n}, {fillAttemptsSQL, n}, {fillAlertsSQL, n / 200}, {fillAuditSQL, n / 20},
+		{fillEventsSQL, n},
+		{fillFinishedSQL, n},
+		{fillAttemptsSQL, n},
+		{fillAlertsSQL, n / 200},
+		{fillAuditSQL, n / 20},
+		{fillQuietSQL, n / 4},
 	} {
 		args["step"] = (span / int64(f.n)) << idBits
 		for from := 0; from < f.n; from += pagesChunk {
@@ -117,6 +123,9 @@ func (w *world) fillPages(ctx context.Context, n int) error {
 	args["step"], args["from"], args["to"] = (span/int64(n))<<idBits, int64(n-20_000), int64(n-1)
 	args["base"] = base + 4
 	if _, err := w.db.Exec(ctx, fillWaitingSQL, args); err != nil {
+		return err
+	}
+	if err := w.fillFigures(ctx, args); err != nil {
 		return err
 	}
 	if _, err := w.db.Exec(ctx, `VACUUM (ANALYZE)`); err != nil {
