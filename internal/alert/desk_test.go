@@ -172,7 +172,7 @@ func TestOpenAlertsAreCounted(t *testing.T) {
 		"the tenant's": {&all[0].Tenant, map[alert.Kind]int64{alert.DeliveryFailed: 1, alert.EndpointDead: 2}},
 		"another's":    {&stranger, map[alert.Kind]int64{}},
 	} {
-		if got, err := d.CountOpenByKind(t.Context(), c.tenant); err != nil || !maps.Equal(got, c.want) {
+		if got, err := w.desk().CountOpenByKind(t.Context(), c.tenant); err != nil || !maps.Equal(got, c.want) {
 			t.Errorf("%s: %v, %v; want %v", what, got, err, c.want)
 		}
 	}
