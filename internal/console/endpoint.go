@@ -61,11 +61,11 @@ func (p *pages) showEndpoint(v *web.Visit, e subscriptions.Endpoint, test web.Fo
 		return err
 	}
 	data := endpointPage{Spans: spans, Overlaps: overlaps(e), Test: test, Rotate: web.NewForm()}
-	rows, err := p.endpointRows(v.Ctx(), []subscriptions.Endpoint{e}, v.Now)
+	names, err := p.d.Subscriptions.TenantNames(v.Ctx(), []id.ID{e.TenantID})
 	if err != nil {
 		return err
 	}
-	data.Endpoint = rows[0]
+	data.Endpoint = endpointRow{Endpoint: e, TenantName: names[e.TenantID]}
 	if err := p.readHealth(v, &data, e.ID, back); err != nil {
 		return err
 	}
