@@ -48,16 +48,18 @@ func (b *bench) measurePages(ctx context.Context) ([]measurement, error) {
 		if err != nil {
 			return nil, err
 		}
+		own := cpuTime()
 		took, seen, err := timePage(ctx, p.by, p.path)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", p.name, err)
 		}
+		own = cpuTime() - own
 		after, err := b.big.pgCPUTime(ctx)
 		if err != nil {
 			return nil, err
 		}
-		fmt.Printf("  %-60s %3d pages, %5d things, p50 %5.1f ms, CPU of PostgreSQL %5.1f ms a page\n", p.name, len(took), seen,
-			ms(took[len(took)/2]), ms((after-before)/time.Duration(len(took))))
+		fmt.Printf("  %-60s %3d pages, %5d things, p50 %5.1f ms, CPU of PostgreSQL %5.1f and ours %4.1f ms a page\n",
+			p.name, len(took), seen, ms(took[len(took)/2]), ms((after-before)/time.Duration(len(took))), ms(own/time.Duration(len(took))))
 		p95 := took[(len(took)*95+99)/100-1]
 		out = append(out, measurement{
 			name: p.name + ", p95 / 50 ms", got: float64(p95) / float64(pageLimit), unit: "×", want: atMost(1),
