@@ -41,7 +41,7 @@ export class Harness {
         visit.settle();
       } catch (err) {
         const places = err.stack.split("\n").filter((line) => line.includes("/browser/subjects/"));
-        detail = [err.message, ...places, ...visit.seen].join("\n");
+        detail = [err.message, ...places, ...visit.seen, ...await visit.look()].join("\n");
       } finally {
         await visit.end();
       }
@@ -162,6 +162,12 @@ class Visit {
   }
 
   settle() { assert.deepEqual(this.seen, [], "what pages did that they must not"); }
+
+  // look says where the visitors are and what they see.
+  async look() {
+    const pages = this.contexts.flatMap((c) => c.pages());
+    return Promise.all(pages.map(async (p) => `at ${p.url()}: ${(await p.locator("main").innerText({ timeout: 1000 }).catch(() => "")).slice(0, 700)}`));
+  }
 
   async end() { await Promise.all(this.contexts.map((c) => c.close())); }
 }

@@ -34,6 +34,27 @@ export const pages = [
   { name: "an API key", role: "admin", path: async (t) => `/console/api-keys/${(await t.api("GET", "/v1/api-keys?limit=1")).data[0].id}` },
   { name: "the audit log", path: "/console/audit-log", role: "admin" },
 
+  { name: "retrying many", path: "/console/deliveries/bulk?act=retry&state=failed", role: "support" },
+  { name: "retrying none", path: `/console/deliveries/bulk?act=retry&event_type=${encodeURIComponent("<script>window.__pwned='bulk'</script>")}`, role: "support", alike: true },
+  { name: "events of nobody", path: "/console/events", role: "viewer" },
+  { name: "events", path: (t) => `/console/events?tenant=${t.stage.tenants.script}`, role: "viewer" },
+  ...["markup", "filtered", "payload-page", "payload-bytes", "payload-empty", "payload-large", "tenant-turned"].map((name) => ({
+    name: `the event ${name}`, path: (t) => `/console/events/${t.stage.events[name]}`, role: "support", alike: name !== "filtered",
+  })),
+  { name: "endpoints", path: "/console/endpoints", role: "viewer" },
+  { name: "endpoints that fail", path: "/console/endpoints?health=failing", role: "viewer", alike: true },
+  ...["markup", "gone", "slow-down", "calm"].map((name) => ({
+    name: `the endpoint ${name}`, path: (t) => `/console/endpoints/${t.stage.endpoints[name].ID}`, role: "support", alike: name !== "markup",
+  })),
+  { name: "a replay", path: (t) => `/console/endpoints/${t.stage.endpoints.markup.ID}/replay`, role: "support" },
+  { name: "a replay with its preview", path: (t) => `/console/endpoints/${t.stage.endpoints.markup.ID}/replay?since=2026-01-01T00:00&state=`, role: "support", alike: true },
+  { name: "event types", path: "/console/event-types", role: "admin" },
+  { name: "a new event type", path: "/console/event-types/new", role: "admin", alike: true },
+  ...["hostile.type", "__proto__", `${"long.".repeat(25)}end`].map((name) => ({
+    name: `the event type ${name.slice(0, 20)}`, path: `/console/event-types/${name}`, role: "admin", alike: name !== "hostile.type",
+  })),
+  { name: "jobs", path: "/console/jobs", role: "viewer" },
+
   { name: "a spent link into the portal", path: "/portal/enter?token=spent", role: "", status: 401 },
   { name: "endpoints in the portal", path: "/portal/", role: "portal" },
   { name: "no endpoints in the portal", path: "/portal/", role: "portal-reader", alike: true },

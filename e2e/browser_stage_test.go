@@ -58,6 +58,8 @@ func setStage(t *testing.T) *stage {
 	s.makeTenants()
 	s.makeHostileEndpoints()
 	s.makeCalmEndpoints()
+	s.makeEventTypes()
+	s.makeOddEvents()
 	s.settle()
 	return s
 }
@@ -87,7 +89,7 @@ func (s *stage) makeTenants() {
 			"name": text, "metadata": hostile("metadata of a tenant"),
 		}).text("id")
 	}
-	for _, name := range []string{"calm", "many", "bulk", "signed", "mend"} {
+	for _, name := range []string{"calm", "many", "bulk", "signed", "mend", "act", "stuck", "filtering"} {
 		s.tenants[name] = s.p.want(http.StatusCreated, http.MethodPost, "/v1/tenants", object{"uid": name, "name": "Tenant " + name}).text("id")
 	}
 }
@@ -141,10 +143,11 @@ func (s *stage) makeHostileEndpoints() {
 	add("deaf", "http://"+egresstest.Deaf(s.t)+"/", object{"retry_schedule": []string{"20ms"}})
 }
 
-// makeCalmEndpoints makes those whose receivers take everything, unless they are told otherwise.
+// makeCalmEndpoints makes those whose receivers take everything, unless they are told otherwise. Each is for one check, to which
+// it does what it likes.
 func (s *stage) makeCalmEndpoints() {
 	schemes := map[string]signer.Scheme{}
-	for _, name := range []string{"calm", "many", "bulk", "mend", "mend-noscript"} {
+	for _, name := range []string{"calm", "many", "bulk", "mend", "mend-noscript", "act-pause", "act-dead", "act-test", "act-rotate", "act-replay", "act-event"} {
 		schemes[name] = signer.Standard
 	}
 	for _, scheme := range signer.Schemes() {
@@ -177,18 +180,61 @@ func (s *stage) makeCalmEndpoints() {
 	s.p.want(http.StatusAccepted, http.MethodPost, "/v1/tenants/"+s.tenants["many"]+"/events:batch", object{"events": events})
 }
 
+// makeEventTypes puts types into the catalogue whose every field is hostile.
+func (s *stage) makeEventTypes() {
+	texts := hostile("description of an event type")
+	for name, text := range map[string]string{
+		"hostile.type": strings.Join(slices.Sorted(maps.Values(texts)), " "), "__proto__": texts["script"], "constructor": texts["image"], "valueOf": texts["link"],
+		strings.Repeat("long.", 25) + "end": texts["long"],
+	} {
+		s.p.want(http.StatusCreated, http.MethodPut, "/v1/event-types/"+url.PathEscape(name), object{
+			"description": text, "schema": object{"type": "object", "title": text, "description": text}, "example": hostile("example of an event type"),
+		})
+	}
+}
+
+// makeOddEvents makes events that not everybody gets, payloads that are no JSON, and endpoints that nothing gets through to.
+func (s *stage) makeOddEvents() {
+	tenant := "/v1/tenants/" + s.tenants["filtering"]
+	calm := receive(s.t, always(http.StatusNoContent))
+	for _, more := range []object{
+		{}, {"filter": `payload.name == "<script>` + ran("filter") + `</script>"`}, {"filter": `payload.nothing.there == 1`},
+		{"event_types": []string{"other.*", strings.Repeat("long.", 25) + "end"}}, {"disabled": true},
+	} {
+		s.p.endpoint(s.tenants["filtering"], calm.url("/"), more)
+	}
+	s.events["filtered"] = s.p.send(s.tenants["filtering"], "hostile.type", object{"name": "calm"})
+	for name, payload := range map[string][2]string{
+		"page": {"text/html", "<script>" + ran("payload") + "</script>"}, "image": {"image/svg+xml", `<svg xmlns="http://www.w3.org/2000/svg" onload="` + ran("payload") + `"/>`},
+		"bytes": {"application/octet-stream", "\x00\xff\xfe<script>"}, "empty": {"text/plain", ""},
+		"large": {"text/plain", strings.Repeat("<b>large</b> ", 20_000)},
+	} {
+		r := s.p.do(http.MethodPost, tenant+"/events/payload."+name, payload[0], []byte(payload[1]))
+		if r.status != http.StatusAccepted {
+			s.t.Fatalf("%s: status %d: %s", name, r.status, r.body)
+		}
+		s.events["payload-"+name] = r.object(s.t).text("id")
+	}
+	for _, name := range []string{"stuck", "stuck-noscript", "stuck-event"} {
+		owner := cmp.Or(s.tenants[name], s.tenants["signed"])
+		e := s.p.endpoint(owner, "http://"+closedPort(s.t)+"/", object{"retry_schedule": []string{"1h"}})
+		s.endpoints[name] = staged{Tenant: owner, ID: e.text("id"), URL: e.text("url")}
+	}
+}
+
 // settle waits until each delivery has come to where it stays.
 func (s *stage) settle() {
 	for name, event := range s.events {
+		several := name == "filtered" || strings.HasPrefix(name, "payload-")
 		eventually(s.t, func() string {
 			all := s.p.deliveries(event)
 			switch {
-			case len(all) != 1:
+			case len(all) == 0 || !several && len(all) != 1:
 				return fmt.Sprintf("%s: %s", name, sprint(all))
 			case s.sent[name] == "":
 				s.sent[name] = all[0].text("id")
 				return name
-			case slices.Contains([]string{"succeeded", "failed"}, all[0].text("state")):
+			case several || slices.Contains([]string{"succeeded", "failed"}, all[0].text("state")):
 				return ""
 			case (slices.Contains(waiting, name) || strings.HasPrefix(name, "tenant-")) && all[0].number("attempts") > 0 && all[0].text("state") == "pending":
 				return ""

@@ -46,15 +46,14 @@ export default async (check, stage) => {
     const page = await t.as("viewer");
     await page.open(`/console/deliveries?tenant=many`);
     const all = [];
-    for (const many of [50, 50, 20]) {
-      const found = await ids(page);
-      assert.equal(found.length, many);
-      all.push(...found);
+    for (;;) {
+      all.push(...await ids(page));
       const older = page.getByRole("link", { name: "Older" });
-      if (many === 50) await Promise.all([page.waitForURL((u) => u.searchParams.get("cursor") === found.at(-1)), older.click()]);
-      else assert.equal(await older.count(), 0);
+      if (!await older.count()) break;
+      const next = new URL(await older.getAttribute("href"), stage.base);
+      await Promise.all([page.waitForURL(next.href), older.click()]);
     }
-    assert.equal(new Set(all).size, 120);
+    assert.deepEqual([all.length, new Set(all).size], [120, 120]);
     await page.getByRole("link", { name: "Newest" }).click();
     await page.waitForURL((u) => !u.searchParams.has("cursor"));
     assert.deepEqual(await ids(page), all.slice(0, 50));
