@@ -66,7 +66,7 @@ func (p *pages) replay(v *web.Visit) error {
 				data.Count = &count
 				data.Form.Values.Set("until", request.Window.Until.Format(fieldTime))
 				if request.Window.Until.IsZero() {
-					data.Form.Values.Set("until", v.Now.UTC().Format(fieldTime))
+					data.Form.Values.Set("until", v.Now.UTC().Add(time.Second).Format(fieldTime))
 				}
 			}
 		}
@@ -120,8 +120,9 @@ func (p *pages) replayEvent(v *web.Visit) error {
 	return v.Go(Base + "/jobs/" + id.Job.Format(job.ID))
 }
 
+// replayStates are what of a window is sent again. None has an empty value: a browser takes that for nothing chosen.
 var replayStates = []web.Option{
-	{Value: "", Label: "all of it"},
+	{Value: "all", Label: "all of it"},
 	{Value: jobs.Missing, Label: "what it never got"},
 	{Value: "failed", Label: "what failed"},
 	{Value: "cancelled", Label: "what was cancelled"},
@@ -132,7 +133,7 @@ var replayStates = []web.Option{
 func readReplay(form web.Form, e subscriptions.Endpoint) (jobs.Request, error) {
 	var faults fault.Fields
 	w := &jobs.Window{Endpoint: &e.ID, Since: readTime(&faults, form, "since"), Until: readTime(&faults, form, "until")}
-	if state := form.Get("state"); state != "" {
+	if state := form.Get("state"); state != "" && state != "all" {
 		w.States = []string{state}
 	}
 	for pattern := range strings.SplitSeq(form.Get("types"), ",") {
