@@ -89,7 +89,7 @@ func (s *stage) makeTenants() {
 			"name": text, "metadata": hostile("metadata of a tenant"),
 		}).text("id")
 	}
-	for _, name := range []string{"calm", "many", "bulk", "signed", "mend", "act", "stuck", "filtering"} {
+	for _, name := range []string{"calm", "many", "bulk", "signed", "mend", "act", "stuck", "filtering", "portal"} {
 		s.tenants[name] = s.p.want(http.StatusCreated, http.MethodPost, "/v1/tenants", object{"uid": name, "name": "Tenant " + name}).text("id")
 	}
 }
@@ -147,7 +147,10 @@ func (s *stage) makeHostileEndpoints() {
 // it does what it likes.
 func (s *stage) makeCalmEndpoints() {
 	schemes := map[string]signer.Scheme{}
-	for _, name := range []string{"calm", "many", "bulk", "mend", "mend-noscript", "act-pause", "act-dead", "act-test", "act-rotate", "act-replay", "act-event"} {
+	for _, name := range []string{
+		"calm", "many", "bulk", "mend", "mend-noscript", "act-pause", "act-dead", "act-test", "act-rotate", "act-replay", "act-event",
+		"portal-add", "portal-secret", "portal-test", "portal-replay", "portal-pause",
+	} {
 		schemes[name] = signer.Standard
 	}
 	for _, scheme := range signer.Schemes() {
@@ -198,8 +201,11 @@ func (s *stage) makeOddEvents() {
 	tenant := "/v1/tenants/" + s.tenants["filtering"]
 	calm := receive(s.t, always(http.StatusNoContent))
 	for _, more := range []object{
-		{}, {"filter": `payload.name == "<script>` + ran("filter") + `</script>"`}, {"filter": `payload.nothing.there == 1`},
-		{"event_types": []string{"other.*", strings.Repeat("long.", 25) + "end"}}, {"disabled": true},
+		{},
+		{"filter": `payload.name == "<script>` + ran("filter") + `</script>"`},
+		{"filter": `payload.nothing.there == 1`},
+		{"event_types": []string{"other.*", strings.Repeat("long.", 25) + "end"}},
+		{"disabled": true},
 	} {
 		s.p.endpoint(s.tenants["filtering"], calm.url("/"), more)
 	}

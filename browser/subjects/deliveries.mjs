@@ -24,7 +24,7 @@ export default async (check, stage) => {
   });
 
   await check("each usual view shows its state alone", async (t) => {
-    const page = await t.as("viewer");
+    const page = await t.as("support");
     await page.open("/console/deliveries");
     await page.getByRole("navigation", { name: "Views" }).getByRole("link", { name: "Failed" }).click();
     await page.waitForURL(/state=failed/);
