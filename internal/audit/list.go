@@ -114,7 +114,7 @@ func (f Filter) sql(limit int, before id.ID) (string, pgx.StrictNamedArgs) {
 }
 
 func isKind(actor string) bool {
-	return slices.Contains([]ActorKind{ByKey, ByCLI, BySystem}, ActorKind(actor))
+	return slices.Contains([]ActorKind{ByKey, ByUser, ByPortal, ByCLI, BySystem}, ActorKind(actor))
 }
 
 func scan(row pgx.CollectableRow) (Record, error) {
