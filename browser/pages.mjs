@@ -58,6 +58,20 @@ export const pages = [
   { name: "a spent link into the portal", path: "/portal/enter?token=spent", role: "", status: 401 },
   { name: "endpoints in the portal", path: "/portal/", role: "portal" },
   { name: "no endpoints in the portal", path: "/portal/", role: "portal-reader", alike: true },
+  { name: "a new endpoint in the portal", path: "/portal/endpoints/new", role: "portal" },
+  ...["", "/settings", "/signing", "/test", "/replay", "/replay?since=2020-01-01T00:00&state=all&until="].map((page) => ({
+    name: `an endpoint in the portal, ${page || "/"}`, path: (t) => `/portal/endpoints/${t.stage.endpoints.markup.ID}${page}`, role: "portal",
+  })),
+  ...["gone", "expired"].map((name) => ({
+    name: `the endpoint ${name} in the portal`, path: (t) => `/portal/endpoints/${t.stage.endpoints[name].ID}`, role: "portal-reader", alike: true,
+  })),
+  { name: "signing, for who reads only", path: (t) => `/portal/endpoints/${t.stage.endpoints.markup.ID}/signing`, role: "portal-reader", alike: true },
+  { name: "deliveries in the portal", path: "/portal/deliveries", role: "portal" },
+  ...["markup", "binary", "split", "expired"].map((name) => ({
+    name: `a delivery to ${name} in the portal`, role: "portal", alike: name !== "markup", path: async (t) => `/portal/deliveries/${(await t.deliveryOf(name)).id}`,
+  })),
+  { name: "event types in the portal", path: "/portal/event-types", role: "portal" },
+  { name: "nothing here, in the portal", path: "/portal/%3Cscript%3Ewindow.__pwned='path'%3C/script%3E", role: "portal", status: 404, alike: true },
 
   { name: "an endpoint in the portal", path: (t) => `/portal/endpoints/${t.stage.endpoints.markup.ID}`, role: "portal" },
   ...["gone", "slow-down", "expired"].map((name) => ({
