@@ -122,12 +122,12 @@ func (p *pages) behind(a alert.Alert, e subscriptions.Endpoint) dispatcher.Filte
 
 // deliveriesPath is the address of the list of deliveries with a filter of an endpoint, states and times.
 func deliveriesPath(f dispatcher.Filter) string {
-	q := url.Values{"endpoint": {id.Endpoint.Format(*f.Endpoint)}, "since": {f.Since.Format(minuteForm)}}
+	q := url.Values{"endpoint": {id.Endpoint.Format(*f.Endpoint)}, "since": {f.Since.Format(web.MinuteForm)}}
 	for _, s := range f.States {
 		q.Add("state", s.String())
 	}
 	if !f.Until.IsZero() {
-		q.Set("until", f.Until.Format(minuteForm))
+		q.Set("until", f.Until.Format(web.MinuteForm))
 	}
 	return Base + "/deliveries?" + q.Encode()
 }

@@ -15,7 +15,7 @@ type alertsPage struct {
 	Form  web.Form
 	Views []view
 	Rows  []alertRow
-	Pager pager
+	Pager web.Pager
 }
 
 // alertRow is an alert with what its ids stand for.
@@ -53,7 +53,7 @@ func (p *pages) alerts(v *web.Visit) error {
 	if data.Rows, err = p.alertRows(v.Ctx(), found); err != nil {
 		return err
 	}
-	data.Pager = pagerOf(v.R.URL, id.Alert, next)
+	data.Pager = web.PagerOf(v.R.URL, id.Alert, next)
 	return showAlerts(v, data, 0)
 }
 

@@ -14,7 +14,7 @@ import (
 type keysPage struct {
 	Form  web.Form
 	Rows  []keyRow
-	Pager pager
+	Pager web.Pager
 }
 
 // keyRow is an API key with what its ids stand for.
@@ -44,7 +44,7 @@ func (p *pages) apiKeys(v *web.Visit) error {
 	if data.Rows, err = p.keyRows(v.Ctx(), found, v.Now); err != nil {
 		return err
 	}
-	data.Pager = pagerOf(v.R.URL, id.Key, next)
+	data.Pager = web.PagerOf(v.R.URL, id.Key, next)
 	page.Data = data
 	return v.Show(page)
 }

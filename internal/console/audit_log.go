@@ -16,7 +16,7 @@ type auditPage struct {
 	Form           web.Form
 	Actions, Spans []web.Option
 	Rows           []auditRow
-	Pager          pager
+	Pager          web.Pager
 }
 
 // auditRow is an entry of the audit log with what its ids stand for and lead to.
@@ -57,7 +57,7 @@ func (p *pages) auditLog(v *web.Visit) error {
 	if data.Rows, err = p.auditRows(v.Ctx(), found); err != nil {
 		return err
 	}
-	data.Pager = pagerOf(v.R.URL, id.Audit, next)
+	data.Pager = web.PagerOf(v.R.URL, id.Audit, next)
 	page.Data = data
 	return v.Show(page)
 }
@@ -82,7 +82,7 @@ func (p *pages) readAuditFilter(v *web.Visit, form web.Form) (f audit.Filter, be
 	if f.Tenant, err = p.readTenant(v.Ctx(), &faults, form); err != nil {
 		return f, before, err
 	}
-	f.Since, f.Until = readRange(&faults, form, v.Now)
+	f.Since, f.Until = form.Range(&faults, v.Now)
 	if cursor := readID(&faults, form, "cursor", id.Audit); cursor != nil {
 		before = *cursor
 	}

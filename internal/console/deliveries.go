@@ -20,7 +20,7 @@ type deliveriesPage struct {
 	Views    []view
 	Choices  choices
 	Rows     []deliveryRow
-	Pager    pager
+	Pager    web.Pager
 	Searched time.Time // how far back the search has looked, where it gave up before its end
 	// Where the list goes besides: as a file, and to act on all that it is about.
 	CSV, RetryAll, CancelAll string
@@ -57,9 +57,6 @@ func views(form web.Form) []view {
 	return out
 }
 
-// pager is where a list goes on, and back to its beginning.
-type pager struct{ First, Next string }
-
 func (p *pages) deliveries(v *web.Visit) error {
 	form := web.Form{Values: v.R.URL.Query()}
 	data := deliveriesPage{Form: form, Views: views(form), Choices: filterChoices()}
@@ -76,7 +73,7 @@ func (p *pages) deliveries(v *web.Visit) error {
 	if data.Rows, err = p.rows(v.Ctx(), page.Deliveries); err != nil {
 		return err
 	}
-	data.Pager = pagerOf(v.R.URL, id.Delivery, page.Next)
+	data.Pager = web.PagerOf(v.R.URL, id.Delivery, page.Next)
 	data.Searched = gaveUpAt(page, pageSize)
 	return v.Show(web.Page{Name: "deliveries", Title: title, Section: "deliveries", Data: data})
 }
@@ -104,7 +101,7 @@ func (p *pages) readFilter(ctx context.Context, form web.Form, now time.Time) (f
 		readWord(&faults, "/outcome", word, dispatcher.ParseOutcome, &f.Outcomes)
 	}
 	f.EventType, f.Query = form.Get("event_type"), form.Get("q")
-	f.Since, f.Until = readRange(&faults, form, now)
+	f.Since, f.Until = form.Range(&faults, now)
 	if cursor := readID(&faults, form, "cursor", id.Delivery); cursor != nil {
 		before = *cursor
 	}

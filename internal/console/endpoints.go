@@ -20,7 +20,7 @@ type endpointsPage struct {
 	Form    web.Form
 	Views   []view
 	Rows    []endpointRow
-	Pager   pager
+	Pager   web.Pager
 	Looking bool // the search gave up before its end
 }
 
@@ -47,7 +47,7 @@ func (p *pages) endpoints(v *web.Visit) error {
 	if err != nil {
 		return err
 	}
-	data.Pager = pagerOf(v.R.URL, id.Endpoint, found.Next)
+	data.Pager = web.PagerOf(v.R.URL, id.Endpoint, found.Next)
 	data.Looking = !found.Next.IsZero() && len(found.Things) < pageSize
 	if data.Rows, err = p.endpointRows(v.Ctx(), found.Things, v.Now); err != nil {
 		return err

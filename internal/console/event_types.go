@@ -14,7 +14,7 @@ import (
 type eventTypesPage struct {
 	Rows  []subscriptions.EventType
 	Views []view
-	Pager pager
+	Pager web.Pager
 }
 
 // eventTypes lists the catalogue.
@@ -35,7 +35,7 @@ func (p *pages) eventTypes(v *web.Visit) error {
 	}
 	found, next := cut(found, func(t subscriptions.EventType) id.ID { return t.ID })
 	return v.Show(web.Page{Name: "event_types", Title: "Event types", Section: "event-types", Data: eventTypesPage{
-		Rows: found, Pager: pagerOf(v.R.URL, id.EventType, next),
+		Rows: found, Pager: web.PagerOf(v.R.URL, id.EventType, next),
 		Views: []view{{"In use", Base + "/event-types", !archived}, {"Archived", Base + "/event-types?archived=true", archived}},
 	}})
 }

@@ -16,7 +16,7 @@ type eventsPage struct {
 	Spans  []web.Option
 	Tenant *subscriptions.Tenant // whose events they are; nil: nobody was named
 	Rows   []intake.Stored
-	Pager  pager
+	Pager  web.Pager
 }
 
 // events lists a tenant's events, the newest first.
@@ -41,7 +41,7 @@ func (p *pages) events(v *web.Visit) error {
 	}
 	var next id.ID
 	data.Rows, next = cut(data.Rows, func(e intake.Stored) id.ID { return e.ID })
-	data.Pager = pagerOf(v.R.URL, id.Event, next)
+	data.Pager = web.PagerOf(v.R.URL, id.Event, next)
 	return show(0)
 }
 
@@ -58,7 +58,7 @@ func (p *pages) readEventFilter(v *web.Visit, data *eventsPage) (f intake.Filter
 		}
 	}
 	f.Type, f.Status = form.Get("type"), form.Get("status")
-	f.Since, f.Until = readRange(&faults, form, v.Now)
+	f.Since, f.Until = form.Range(&faults, v.Now)
 	if cursor := readID(&faults, form, "cursor", id.Event); cursor != nil {
 		before = *cursor
 	}

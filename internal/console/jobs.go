@@ -14,7 +14,7 @@ import (
 
 type jobsPage struct {
 	Rows  []jobs.Job
-	Pager pager
+	Pager web.Pager
 }
 
 func (p *pages) jobs(v *web.Visit) error {
@@ -31,7 +31,7 @@ func (p *pages) jobs(v *web.Visit) error {
 		return err
 	}
 	found, next := cut(found, func(j jobs.Job) id.ID { return j.ID })
-	return v.Show(web.Page{Name: "jobs", Title: "Jobs", Section: "jobs", Data: jobsPage{found, pagerOf(v.R.URL, id.Job, next)}})
+	return v.Show(web.Page{Name: "jobs", Title: "Jobs", Section: "jobs", Data: jobsPage{found, web.PagerOf(v.R.URL, id.Job, next)}})
 }
 
 type jobPage struct {

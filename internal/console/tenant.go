@@ -21,7 +21,7 @@ type tenantPage struct {
 	Tenant     subscriptions.Tenant
 	Metadata   string
 	Endpoints  []subscriptions.Endpoint
-	Pager      pager // of the endpoints
+	Pager      web.Pager // of the endpoints
 	Deliveries []deliveryRow
 	Searched   time.Time // how far back they were looked for, where that is not all the way
 	Keys       []keyRow  // nil: they are not for the visitor
@@ -83,7 +83,7 @@ func (p *pages) readEndpoints(v *web.Visit, data *tenantPage) error {
 		return err
 	}
 	found, next := cut(found, func(e subscriptions.Endpoint) id.ID { return e.ID })
-	data.Endpoints, data.Pager = found, pagerOf(v.R.URL, id.Endpoint, next)
+	data.Endpoints, data.Pager = found, web.PagerOf(v.R.URL, id.Endpoint, next)
 	return nil
 }
 

@@ -13,7 +13,7 @@ import (
 type tenantsPage struct {
 	Form    web.Form // the search as it was written
 	Rows    []subscriptions.Tenant
-	Pager   pager
+	Pager   web.Pager
 	CanMake bool
 }
 
@@ -31,7 +31,7 @@ func (p *pages) tenants(v *web.Visit) error {
 	case err != nil:
 		return err
 	}
-	data.Rows, data.Pager = found.Things, pagerOf(v.R.URL, id.Tenant, found.Next)
+	data.Rows, data.Pager = found.Things, web.PagerOf(v.R.URL, id.Tenant, found.Next)
 	page.Data = data
 	return v.Show(page)
 }

@@ -19,7 +19,7 @@ type deliveriesPage struct {
 	Spans     []web.Option
 	Endpoints []web.Option
 	Rows      []deliveryRow
-	Pager     pager
+	Pager     web.Pager
 	Searched  time.Time // how far back the search has looked, where it gave up before its end
 }
 
@@ -54,7 +54,7 @@ func (p *pages) deliveries(v *web.Visit) error {
 	if data.Rows, err = p.rows(v.Ctx(), page.Deliveries); err != nil {
 		return err
 	}
-	data.Pager = pagerOf(v.R.URL, id.Delivery, page.Next)
+	data.Pager = web.PagerOf(v.R.URL, id.Delivery, page.Next)
 	if !page.Next.IsZero() && len(page.Deliveries) < pageSize {
 		data.Searched = page.SearchedTo
 	}
@@ -90,7 +90,7 @@ func (p *pages) readFilter(v *web.Visit, t subscriptions.Tenant, form web.Form) 
 		}
 		f.States = []dispatcher.State{state}
 	}
-	f.Since, f.Until = readSpan(&faults, form, v.Now)
+	f.Since, f.Until = form.Range(&faults, v.Now)
 	return f, faults.Err()
 }
 

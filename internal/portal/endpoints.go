@@ -15,7 +15,7 @@ const pageSize = 50
 
 type endpointsPage struct {
 	Rows     []endpointRow
-	Pager    pager
+	Pager    web.Pager
 	MayWrite bool
 }
 
@@ -46,7 +46,7 @@ func (p *pages) endpoints(v *web.Visit) error {
 		return err
 	}
 	found, next := cut(found, func(e subscriptions.Endpoint) id.ID { return e.ID })
-	data := endpointsPage{Pager: pagerOf(v.R.URL, id.Endpoint, next), MayWrite: v.May(web.Writer)}
+	data := endpointsPage{Pager: web.PagerOf(v.R.URL, id.Endpoint, next), MayWrite: v.May(web.Writer)}
 	if data.Rows, err = p.endpointRows(v, found); err != nil {
 		return err
 	}

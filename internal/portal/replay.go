@@ -92,7 +92,7 @@ var replayStates = []web.Option{
 // readReplay reads a window: `since`, `until`, `state`, and `types` with commas between.
 func readReplay(form web.Form, t subscriptions.Tenant, e subscriptions.Endpoint) (jobs.Request, error) {
 	var faults fault.Fields
-	w := &jobs.Window{Endpoint: &e.ID, Since: readTime(&faults, form, "since"), Until: readTime(&faults, form, "until")}
+	w := &jobs.Window{Endpoint: &e.ID, Since: form.Time(&faults, "since"), Until: form.Time(&faults, "until")}
 	if state := form.Get("state"); state != "all" {
 		w.States = []string{state}
 	}
