@@ -65,7 +65,9 @@ func (p *pages) deliveriesCSV(v *web.Visit) error {
 
 // brokenOff ends a file in the middle: its headers are out, so its last line has to say that it is not whole.
 func (p *pages) brokenOff(v *web.Visit, out csvWriter, err error) error {
-	p.d.Logger.Error().Err(err).Str("request_id", v.W.Header().Get("X-Request-Id")).Msg("page.failed")
+	if v.Ctx().Err() == nil { // else whoever asked has gone
+		p.d.Logger.Error().Err(err).Str("request_id", v.W.Header().Get("X-Request-Id")).Msg("page.failed")
+	}
 	out.row([]string{"broken off: " + string(fault.CodeOf(err)) + "; the file is not whole"})
 	out.Flush()
 	return nil
