@@ -2,7 +2,6 @@ package console
 
 import (
 	"cmp"
-	"net/http"
 	"net/url"
 
 	"github.com/postrider/postrider/internal/fault"
@@ -53,7 +52,8 @@ func (p *pages) eventType(v *web.Visit) error {
 	if err != nil {
 		return err
 	}
-	form := web.NewForm("name", t.Name, "description", t.Description, "schema", string(t.Schema), "example", string(t.Example))
+	form := web.NewForm("name", t.Name, "description", t.Description, "schema", string(t.Schema), "example", string(t.Example),
+		versionField, versionOf(t.UpdatedAt))
 	if t.ArchivedAt != nil {
 		form.Values.Set("archived", "true")
 	}
@@ -70,31 +70,23 @@ func showEventType(v *web.Visit, t *subscriptions.EventType, form web.Form, stat
 	return v.Show(web.Page{Name: "event_type", Title: title, Section: "event-types", Status: status, Data: data})
 }
 
-// putEventType makes an entry what the form says. That of an entry that is there carries its name in the path; a new one does not
-// take the place of another.
+// putEventType makes an entry what the form says.
 func (p *pages) putEventType(v *web.Visit) error {
 	form, err := v.Form()
 	if err != nil {
 		return err
 	}
-	var known *subscriptions.EventType
-	in := v.R.PathValue("type")
-	name := cmp.Or(in, form.Get("name"))
-	switch there, err := p.d.Subscriptions.EventType(v.Ctx(), name); {
-	case err == nil && in == "":
-		form.Faults = map[string]string{"name": "is in the catalogue already: change it on its own page"}
-		return showEventType(v, nil, form, http.StatusUnprocessableEntity)
-	case err == nil:
-		known = &there
-	case in != "" || !fault.Is(err, fault.NotFound):
-		return err
+	var t subscriptions.EventType
+	var made bool
+	known, name, err := p.typeToPut(v, form)
+	if err == nil {
+		t, made, err = p.d.Subscriptions.PutEventType(v.Ctx(), name, subscriptions.EventTypeSettings{
+			Description: form.Raw("description"), Schema: unlessBlank(form.Raw("schema")), Example: unlessBlank(form.Raw("example")),
+			Archived: form.Get("archived") == "true",
+		})
 	}
-	t, made, err := p.d.Subscriptions.PutEventType(v.Ctx(), name, subscriptions.EventTypeSettings{
-		Description: form.Raw("description"), Schema: unlessBlank(form.Raw("schema")), Example: unlessBlank(form.Raw("example")),
-		Archived: form.Get("archived") == "true",
-	})
 	if form.Mark(err) {
-		return showEventType(v, known, form, http.StatusUnprocessableEntity)
+		return showEventType(v, known, form, fault.HTTPStatus(fault.CodeOf(err)))
 	}
 	if err != nil {
 		return err
@@ -103,6 +95,23 @@ func (p *pages) putEventType(v *web.Visit) error {
 		return v.Done(eventTypePath(t.Name), "The event type is in the catalogue.")
 	}
 	return v.Done(eventTypePath(t.Name), "The event type is changed.")
+}
+
+// typeToPut says which entry a form is about, nil for a new one. That of one that is there carries its name in the path; a new one
+// does not take the place of another.
+func (p *pages) typeToPut(v *web.Visit, form web.Form) (known *subscriptions.EventType, name string, err error) {
+	in := v.R.PathValue("type")
+	name = cmp.Or(in, form.Get("name"))
+	there, err := p.d.Subscriptions.EventType(v.Ctx(), name)
+	switch {
+	case err == nil && in != "":
+		return &there, name, wantVersion(form, there.UpdatedAt)
+	case err == nil:
+		return nil, name, fault.InvalidAt("/name", "is in the catalogue already: change it on its own page")
+	case in == "" && fault.Is(err, fault.NotFound):
+		return nil, name, nil
+	}
+	return nil, name, err
 }
 
 func (p *pages) deleteEventType(v *web.Visit) error {

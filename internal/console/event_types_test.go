@@ -33,8 +33,13 @@ func TestTheCatalogue(t *testing.T) {
 			t.Errorf("%s: %d %s", name, got.status, got.body)
 		}
 	}
-	if got := admin.post("/console/event-types/order.paid", "description", "Paid", "archived", "true"); !got.has("is changed") {
+	version := admin.get("/console/event-types/order.paid").version()
+	if got := admin.post("/console/event-types/order.paid", "description", "Paid", "archived", "true", "version", version); !got.has("is changed") {
 		t.Errorf("changing: %s", got.body)
+	}
+	got = admin.post("/console/event-types/order.paid", "description", "of another, who has not seen that", "version", version)
+	if got.status != http.StatusPreconditionFailed || !got.has("of another") || !got.has("nothing was saved") || got.version() == version {
+		t.Errorf("changing what has been changed meanwhile: %d %s", got.status, got.body)
 	}
 	if got := viewer.get("/console/event-types"); got.has("order.paid") {
 		t.Error("an archived type is in the list of those in use")

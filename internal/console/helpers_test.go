@@ -157,6 +157,13 @@ func (p page) link(text string) string {
 	return html.UnescapeString(href)
 }
 
+// version is that of the thing of which the page has a form; "" if it has none.
+func (p page) version() string {
+	_, value, _ := strings.Cut(p.body, `type="hidden" name="version" value="`)
+	value, _, _ = strings.Cut(value, `"`)
+	return html.UnescapeString(value)
+}
+
 // next gives where a list goes on; "" if it does not.
 func (p page) next() string { return p.link("Older") }
 

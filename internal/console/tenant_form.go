@@ -60,7 +60,8 @@ func (p *pages) editTenant(v *web.Visit) error {
 	if err != nil {
 		return err
 	}
-	form := web.NewForm("name", t.Name, "uid", deref(t.UID), "contact_email", deref(t.ContactEmail), "metadata", metadata)
+	form := web.NewForm("name", t.Name, "uid", deref(t.UID), "contact_email", deref(t.ContactEmail), "metadata", metadata,
+		versionField, versionOf(t.UpdatedAt))
 	return showTenantForm(v, form, &t, 0)
 }
 
@@ -75,6 +76,9 @@ func (p *pages) updateTenant(v *web.Visit) error {
 	}
 	n, err := readTenantForm(form)
 	if err == nil {
+		err = wantVersion(form, t.UpdatedAt)
+	}
+	if err == nil {
 		_, err = p.d.Subscriptions.UpdateTenant(v.Ctx(), id.Tenant.Format(t.ID), subscriptions.TenantPatch{
 			UID:          subscriptions.Optional[string]{Given: true, Value: n.UID},
 			Name:         subscriptions.Optional[string]{Given: true, Value: &n.Name},
@@ -83,7 +87,7 @@ func (p *pages) updateTenant(v *web.Visit) error {
 		})
 	}
 	if form.Mark(err) {
-		return showTenantForm(v, form, &t, http.StatusUnprocessableEntity)
+		return showTenantForm(v, form, &t, fault.HTTPStatus(fault.CodeOf(err)))
 	}
 	if err != nil {
 		return err

@@ -78,11 +78,16 @@ func TestMakingAndChangingATenant(t *testing.T) {
 	if got := admin.post("/console/tenants", "name", "Other", "uid", "acme"); got.status != http.StatusUnprocessableEntity || !got.has("notice-bad") {
 		t.Errorf("a uid that another one has: %d %s", got.status, got.body)
 	}
-	if got := admin.post(path, "name", ""); got.status != http.StatusUnprocessableEntity || !got.has("is required") {
+	version := admin.get(path + "/edit").version()
+	if got := admin.post(path, "name", "", "version", version); got.status != http.StatusUnprocessableEntity || !got.has("is required") {
 		t.Errorf("changing it to nothing: %d", got.status)
 	}
-	if got := admin.post(path, "name", "Acme"); got.path != path || !got.has("The changes are saved.") || got.has("ops@acme.example") {
+	if got := admin.post(path, "name", "Acme", "version", version); got.path != path || !got.has("The changes are saved.") || got.has("ops@acme.example") {
 		t.Errorf("changing it ends at %s: %s", got.path, got.body)
+	}
+	got = admin.post(path, "name", "Of another, who has not seen that", "version", version)
+	if got.status != http.StatusPreconditionFailed || !got.has("Of another") || !got.has("nothing was saved") || got.version() == version {
+		t.Errorf("changing what has been changed meanwhile: %d %s", got.status, got.body)
 	}
 	w.audited(audit.TenantCreated, id.Tenant, tenant.ID, "bootstrap")
 	w.audited(audit.TenantUpdated, id.Tenant, tenant.ID, "bootstrap")
