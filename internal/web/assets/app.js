@@ -129,9 +129,10 @@
     all[at].scrollIntoView({ block: "nearest" });
     ($("a", all[at]) || all[at]).focus({ preventScroll: true });
   };
-  // Retries what was chosen, else the row, else what the page is about.
+  // Retries what was chosen, else the row, else what the page is about. A row that cannot be chosen is another's than the page.
   const retry = (row) => {
     const box = row && $('input[name="id"]', row);
+    if (row && !box) return false;
     if (box && !boxes().some((b) => b.checked)) { box.checked = true; tally(); }
     const button = [$("[data-retry-chosen]"), $("[data-retry-page]")].find((b) => b && !b.disabled);
     if (button) button.click();
@@ -176,5 +177,5 @@
     if (kept.place >= 0) places(part)[kept.place]?.focus({ preventScroll: true });
     kept = null;
   };
-  document.addEventListener("htmx:afterSettle", () => { retime(); tally(); restore(); charts(); });
+  document.addEventListener("htmx:afterSettle", () => { retime(); tally(); restore(); charts(); rows()[at]?.classList.add("at"); });
 })();
