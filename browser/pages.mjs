@@ -49,7 +49,7 @@ export const pages = [
   { name: "a replay", path: (t) => `/console/endpoints/${t.stage.endpoints.markup.ID}/replay`, role: "support" },
   { name: "a replay with its preview", path: (t) => `/console/endpoints/${t.stage.endpoints.markup.ID}/replay?since=2026-01-01T00:00&state=`, role: "support", alike: true },
   { name: "event types", path: "/console/event-types", role: "admin" },
-  { name: "a new event type", path: "/console/event-types/new", role: "admin", alike: true },
+  { name: "a new event type", path: "/console/new-event-type", role: "admin", alike: true },
   ...["hostile.type", "__proto__", `${"long.".repeat(25)}end`].map((name) => ({
     name: `the event type ${name.slice(0, 20)}`, path: `/console/event-types/${name}`, role: "admin", alike: name !== "hostile.type",
   })),

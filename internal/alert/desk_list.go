@@ -50,6 +50,19 @@ func (d *Desk) List(ctx context.Context, states []State, tenant *id.ID, limit in
 	if !slices.Contains(states, Resolved) {
 		sql = listUnresolvedSQL
 	}
+	return d.read(ctx, sql, args)
+}
+
+// Index alerts_open_key, of which an endpoint has one at most.
+const ofEndpointSQL = `SELECT ` + columns + ` FROM alerts a WHERE a.shard = @shard AND a.endpoint_id = @endpoint AND a.state <> 'resolved'`
+
+// OfEndpoint gives the alert about an endpoint that is not resolved: one, or none.
+func (d *Desk) OfEndpoint(ctx context.Context, endpoint id.ID) ([]Alert, error) {
+	return d.read(ctx, ofEndpointSQL, pgx.StrictNamedArgs{"shard": endpoint.Shard, "endpoint": endpoint.N})
+}
+
+// read runs a statement that gives alerts.
+func (d *Desk) read(ctx context.Context, sql string, args pgx.StrictNamedArgs) ([]Alert, error) {
 	rows, err := d.db.Query(ctx, sql, args)
 	if err != nil {
 		return nil, pg.Fault(fmt.Errorf("list alerts: %w", err))

@@ -212,3 +212,24 @@ func TestASuccessLooksThroughTheIndexOfWhatIsOpen(t *testing.T) {
 		t.Errorf("%v\n%s", err, strings.Join(plan, "\n"))
 	}
 }
+
+func TestTheAlertAboutAnEndpoint(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 2)
+	w.raise(w.finding(0, alert.EndpointBlocked, "blocked"))
+	d := w.desk()
+	for n, want := range map[int]int{0: 1, 1: 0} {
+		ep := id.ID{Shard: w.tenant.Shard, N: w.endpoints[n]}
+		got, err := d.OfEndpoint(t.Context(), ep)
+		if err != nil || len(got) != want || want == 1 && got[0].Endpoint != ep {
+			t.Errorf("endpoint %d: %+v, %v", n, got, err)
+		}
+	}
+	open := w.list(d, nil, nil, 10, id.ID{})[0]
+	if _, err := d.Resolve(t.Context(), open.ID, "ann"); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := d.OfEndpoint(t.Context(), open.Endpoint); err != nil || len(got) != 0 {
+		t.Errorf("after it was resolved: %+v, %v", got, err)
+	}
+}

@@ -3,6 +3,7 @@ package console
 import (
 	"net/url"
 	"slices"
+	"time"
 
 	"github.com/postrider/postrider/internal/fault"
 	"github.com/postrider/postrider/internal/id"
@@ -27,6 +28,10 @@ func (p *pages) bulk(v *web.Visit) error {
 	request, back, err := p.readBulk(v, query)
 	if err != nil {
 		return v.Refused(back, err)
+	}
+	if query.Has("span") && !request.Filter.Since.IsZero() { // the hour that is counted now is the one that is meant by the yes
+		query.Del("span")
+		query.Set("since", request.Filter.Since.UTC().Format(time.RFC3339Nano))
 	}
 	count, err := p.d.Jobs.Preview(v.Ctx(), request)
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/postrider/postrider/dispatcher"
-	"github.com/postrider/postrider/internal/alert"
 	"github.com/postrider/postrider/internal/fault"
 	"github.com/postrider/postrider/internal/id"
 	"github.com/postrider/postrider/internal/web"
@@ -108,15 +107,9 @@ func (p *pages) readRecent(ctx context.Context, data *endpointPage, e subscripti
 	if data.Deliveries, err = p.rows(ctx, found); err != nil {
 		return err
 	}
-	open, err := p.d.Alerts.List(ctx, []alert.State{alert.Open, alert.Acknowledged}, &e.TenantID, pageSize, id.ID{})
+	own, err := p.d.Alerts.OfEndpoint(ctx, e.ID)
 	if err != nil {
 		return err
-	}
-	var own []alert.Alert
-	for _, a := range open {
-		if a.Endpoint == e.ID {
-			own = append(own, a)
-		}
 	}
 	data.Alerts, err = p.alertRows(ctx, own)
 	return err

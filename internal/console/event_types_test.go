@@ -11,7 +11,7 @@ func TestTheCatalogue(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	admin, viewer := w.as(auth.RoleAdmin), w.as(auth.RoleViewer)
-	got := admin.post("/console/event-types/new", "name", "order.paid", "description", hostile,
+	got := admin.post("/console/new-event-type", "name", "order.paid", "description", hostile,
 		"schema", `{"type":"object","required":["n"]}`, "example", `{"n":1}`)
 	if got.path != "/console/event-types/order.paid" || !got.has("is in the catalogue") || got.has("<script>alert") {
 		t.Fatalf("a new one ends at %s: %s", got.path, got.body)
@@ -29,7 +29,7 @@ func TestTheCatalogue(t *testing.T) {
 		"an example against it":  {"name", "a", "schema", `{"type":"string"}`, "example", `1`},
 		"an example that breaks": {"name", "a", "example", `{`},
 	} {
-		if got := admin.post("/console/event-types/new", bad...); got.status != http.StatusUnprocessableEntity || !got.has("field-fault") && !got.has("notice-bad") {
+		if got := admin.post("/console/new-event-type", bad...); got.status != http.StatusUnprocessableEntity || !got.has("field-fault") && !got.has("notice-bad") {
 			t.Errorf("%s: %d %s", name, got.status, got.body)
 		}
 	}
@@ -47,7 +47,7 @@ func TestTheCatalogue(t *testing.T) {
 	if got := viewer.get("/console/event-types?archived=true"); !got.has("order.paid") {
 		t.Error("an archived type is nowhere")
 	}
-	for _, path := range []string{"/console/event-types/order.paid", "/console/event-types/order.paid/delete", "/console/event-types/new"} {
+	for _, path := range []string{"/console/event-types/order.paid", "/console/event-types/order.paid/delete", "/console/new-event-type"} {
 		if got := w.as(auth.RoleSupport).post(path); got.status != http.StatusForbidden {
 			t.Errorf("%s: %d", path, got.status)
 		}

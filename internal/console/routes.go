@@ -100,8 +100,8 @@ func (p *pages) routes() []web.Route {
 		web.Get(Base+"/audit-log", admins, p.auditLog),
 
 		web.Get(Base+"/event-types", viewers, p.eventTypes),
-		web.Get(Base+"/event-types/new", admins, p.newEventType),
-		web.Post(Base+"/event-types/new", admins, p.putEventType),
+		web.Get(Base+"/new-event-type", admins, p.newEventType),
+		web.Post(Base+"/new-event-type", admins, p.putEventType),
 		web.Get(Base+"/event-types/{type}", viewers, p.eventType),
 		web.Post(Base+"/event-types/{type}", admins, p.putEventType),
 		web.Post(Base+"/event-types/{type}/delete", admins, p.deleteEventType),
