@@ -3,6 +3,7 @@ package console
 import (
 	"net/http"
 	"net/url"
+	"path"
 	"strings"
 
 	"github.com/postrider/postrider/internal/auth"
@@ -77,6 +78,7 @@ func (p *pages) signout(v *web.Visit) error {
 func ownPath(to string) string {
 	u, err := url.Parse(to)
 	if err != nil || u.IsAbs() || u.Host != "" || !strings.HasPrefix(u.Path, Base+"/") || strings.Contains(to, `\`) ||
+		path.Clean(u.Path) != strings.TrimSuffix(u.Path, "/") || // it climbs out
 		strings.HasPrefix(u.Path, Base+"/sign") {
 		return Base + "/"
 	}

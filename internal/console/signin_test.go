@@ -63,7 +63,7 @@ func TestSigningInLeadsNowhereElse(t *testing.T) {
 	w := newWorld(t)
 	for _, to := range []string{
 		"https://evil.example/", "//evil.example/", "/\\evil.example", "/v1/tenants", "/console", "javascript:alert(1)", "/console/signout",
-		"/consolex/", "", "%",
+		"/consolex/", "", "%", "/console/..//evil.example", "/console/%2e%2e/portal/", "/console/x/../../v1/tenants", "/console//evil.example",
 	} {
 		if got := w.visitor().post("/console/signin", "key", adminKey, "to", to); got.path != "/console/" {
 			t.Errorf("%q leads to %s", to, got.path)
