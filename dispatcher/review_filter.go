@@ -9,6 +9,7 @@ import (
 
 	"github.com/postrider/postrider/internal/fault"
 	"github.com/postrider/postrider/internal/id"
+	"github.com/postrider/postrider/internal/pg"
 )
 
 // Filter says which deliveries are meant; a zero field leaves everything in. Times are of the delivery's making, Since
@@ -81,6 +82,9 @@ func (f Filter) resolve(before id.ID) (s search, ok bool, err error) {
 	s.States = slices.Compact(slices.Sorted(slices.Values(f.States)))
 	if len(s.States) == len(States()) {
 		s.States = nil
+	}
+	if err := pg.CheckText("/event_type", f.EventType); err != nil {
+		return s, false, err //nolint:wrapcheck // a fault of the caller's
 	}
 	if ok, err = s.readQuery(); !ok || err != nil {
 		return s, ok, err

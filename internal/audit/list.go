@@ -58,6 +58,9 @@ ORDER BY $id DESC, l.shard DESC LIMIT @limit`
 
 // List gives the newest entries that fit, made before the one named (zero: from the newest).
 func (l *Log) List(ctx context.Context, f Filter, limit int, before id.ID) ([]Record, error) {
+	if err := pg.CheckText("/actor", f.Actor); err != nil {
+		return nil, err //nolint:wrapcheck // a fault of the caller's
+	}
 	sql, args := f.sql(limit, before)
 	rows, err := l.db.Query(ctx, sql, args)
 	if err != nil {

@@ -144,6 +144,9 @@ func (i *Intake) Events(ctx context.Context, tenant id.ID, f Filter, limit int, 
 
 // searchOf makes a search for so many events at most.
 func (f Filter) searchOf(tenant, before id.ID, want int) (*searching, error) {
+	if err := pg.CheckText("/type", f.Type); err != nil {
+		return nil, err
+	}
 	narrow, err := narrowing(f.Status)
 	if err != nil {
 		return nil, err

@@ -2,9 +2,14 @@ package web
 
 import (
 	"errors"
+	"maps"
+	"mime"
 	"net/http"
 	"net/url"
+	"slices"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/postrider/postrider/internal/fault"
 )
@@ -43,14 +48,45 @@ func (f Form) Lines(name string) []string {
 
 // Form reads what was posted.
 func (v *Visit) Form() (Form, error) {
-	var large *http.MaxBytesError
-	switch err := v.R.ParseForm(); {
-	case errors.As(err, &large):
-		return Form{}, fault.Wrap(fault.TooLarge, err, "the form is larger than %d MiB", large.Limit>>20)
+	if err := checkMedia(v.R); err != nil {
+		return Form{}, err
+	}
+	err := v.R.ParseForm()
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return Form{}, fault.Wrap(fault.TooLarge, err, "the form is larger than %d MiB", formLimit>>20)
 	case err != nil:
 		return Form{}, fault.Wrap(fault.Malformed, err, "the form cannot be read")
 	}
+	if name := notText(v.R.PostForm); name != "" { //nolint:forbidigo // a field of this name, and no request
+		return Form{}, fault.New(fault.Malformed, "the form has %s, which is no text", name)
+	}
 	return Form{Values: v.R.PostForm}, nil //nolint:forbidigo // a field of this name, and no request
+}
+
+// checkMedia refuses what is no form: it would be read as an empty one.
+func checkMedia(r *http.Request) error {
+	const urlencoded = "application/x-www-form-urlencoded"
+	given := r.Header.Get("Content-Type")
+	if given == "" && r.ContentLength == 0 {
+		return nil // there is nothing to be read
+	}
+	if media, _, err := mime.ParseMediaType(given); err != nil || media != urlencoded {
+		return fault.New(fault.UnsupportedMedia, "a form has to be sent as %s", urlencoded)
+	}
+	return nil
+}
+
+// notText names the first value that is no text, as no browser sends it and no column takes it: invalid UTF-8, or a NUL.
+func notText(values url.Values) string {
+	bad := func(s string) bool { return !utf8.ValidString(s) || strings.ContainsRune(s, 0) }
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if bad(name) || slices.ContainsFunc(values[name], bad) {
+			return strconv.QuoteToASCII(Clip(64, name))
+		}
+	}
+	return ""
 }
 
 // Mark puts what is wrong beside the fields that it is about, and reports whether it could: a fault that is no matter of

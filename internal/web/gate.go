@@ -2,6 +2,7 @@ package web
 
 import (
 	"net/http"
+	"net/url"
 
 	"github.com/postrider/postrider/internal/audit"
 	"github.com/postrider/postrider/internal/auth"
@@ -67,6 +68,9 @@ func (s *Site) enter(v *Visit, rt Route) error {
 	if v.signedIn {
 		v.ctx = audit.With(v.ctx, auth.ActorOf(v.ctx, session.Principal))
 	}
+	if err := checkQuery(v.R.URL.RawQuery); err != nil {
+		return err
+	}
 	v.R.Body = http.MaxBytesReader(v.W, v.R.Body, formLimit)
 	return rt.Act(v)
 }
@@ -78,6 +82,15 @@ func (v *Visit) overLive() error {
 		v.W.Header().Set("HX-Refresh", "true")
 	}
 	v.W.WriteHeader(http.StatusUnauthorized)
+	return nil
+}
+
+// checkQuery refuses an address that cannot be read as a whole. What could not be read would be left out, and a list with half
+// of its filter is another one, which somebody may be about to retry.
+func checkQuery(raw string) error {
+	if _, err := url.ParseQuery(raw); err != nil {
+		return fault.Wrap(fault.Malformed, err, "the query of this address cannot be read")
+	}
 	return nil
 }
 
