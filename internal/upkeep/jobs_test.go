@@ -201,7 +201,7 @@ func TestOldFiguresAreDeleted(t *testing.T) {
 	if err := tally.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	h.wants("a minute, an hour and a quarter", h.Deps.stats, 3)
+	h.wants("a minute, a quarter and an hour of all, a quarter of one", h.Deps.stats, 4)
 	h.wants("again", h.Deps.stats, 0)
 }
 
