@@ -64,7 +64,7 @@ func TestFormsThatAreNone(t *testing.T) {
 		"too large":     {"application/x-www-form-urlencoded", good + "&x=" + strings.Repeat("a", 2<<20), http.StatusRequestEntityTooLarge},
 		"good":          {"application/x-www-form-urlencoded; charset=UTF-8", url.Values{"name": {"order.kept"}}.Encode(), http.StatusOK},
 	} {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, b.base+"/console/event-types/new", strings.NewReader(c.body))
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, b.base+"/console/new-event-type", strings.NewReader(c.body))
 		if err != nil {
 			t.Fatal(err)
 		}
