@@ -61,6 +61,29 @@ func TestWriteAndRead(t *testing.T) {
 	}
 }
 
+// Each kind of actor can be asked for, as a name can.
+func TestEntriesOfAKindOfActor(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	ids := id.NewGenerator(1, func() time.Time { return noon })
+	kinds := []audit.ActorKind{audit.ByKey, audit.ByUser, audit.ByPortal, audit.ByCLI, audit.BySystem}
+	for _, kind := range kinds {
+		by := audit.With(t.Context(), audit.Actor{Kind: kind, Name: "one"})
+		if kind == audit.ByKey {
+			by = audit.With(t.Context(), audit.Actor{Kind: kind, Name: "one", Key: id.ID{N: 7}})
+		}
+		if err := audit.Write(by, pool, ids.Next, audit.Entry{Action: audit.KeyCreated, Object: audit.Thing{Kind: id.Key, ID: id.ID{N: ids.Next()}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, kind := range kinds {
+		found, err := audit.NewLog(pool).List(t.Context(), audit.Filter{Actor: string(kind)}, 10, id.ID{})
+		if err != nil || len(found) != 1 || found[0].Actor.Kind != kind {
+			t.Errorf("%s: %+v, %v", kind, found, err)
+		}
+	}
+}
+
 func TestWhoActsWhereNobodyDoes(t *testing.T) {
 	t.Parallel()
 	if by := audit.ActorOf(context.Background()); by != audit.System("postrider") {
