@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/postrider/postrider/dispatcher"
 	"github.com/postrider/postrider/internal/fault"
@@ -109,7 +110,7 @@ func (w csvWriter) row(cells []string) {
 }
 
 func neutral(cell string) string {
-	if cell != "" && strings.ContainsRune("=+-@\t\r\n", rune(cell[0])) {
+	if first, _ := utf8.DecodeRuneInString(cell); cell != "" && strings.ContainsRune("=+-@\t\r\n＝＋－＠", first) {
 		return "'" + cell
 	}
 	return cell

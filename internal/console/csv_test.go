@@ -15,7 +15,7 @@ func TestCellsOfTheFileAreNeutral(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	want := map[string]string{}
-	for _, name := range []string{"=cmd|' /C calc'!A0", "+1", "-1", "@SUM(A1)", "\tx", "Acme, \"the\"\nfirst"} {
+	for _, name := range []string{"=cmd|' /C calc'!A0", "+1", "-1", "@SUM(A1)", "\tx", "＝1+1", "＠SUM(A1)", "Acme, \"the\"\nfirst"} {
 		tenant, _ := w.tenant(name)
 		_, dlv := w.event(tenant, `{}`)
 		want[id.Delivery.Format(dlv)] = name
@@ -32,7 +32,7 @@ func TestCellsOfTheFileAreNeutral(t *testing.T) {
 	for _, row := range rows[1:] {
 		name := want[row[0]]
 		for _, cell := range row {
-			if cell != "" && strings.ContainsAny(cell[:1], "=+-@\t\r\n") {
+			if first := []rune(cell + " ")[:1]; strings.ContainsAny(string(first), "=+-@\t\r\n＝＋－＠") {
 				t.Errorf("a cell begins like a formula: %q", cell)
 			}
 		}
