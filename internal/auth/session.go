@@ -53,7 +53,7 @@ type Session struct {
 // SessionOptions say how long sessions last.
 type SessionOptions struct {
 	Console time.Duration // at most; 0: 12 hours
-	Idle    time.Duration // without a request, in the console; 0: 2 hours
+	Idle    time.Duration // without a request of the visitor's, in the console; 0: 2 hours
 	Portal  time.Duration // after the link was used; 0: an hour
 }
 
@@ -119,29 +119,42 @@ const seenSQL = `UPDATE sessions SET seen_at = @now WHERE hash = @hash AND seen_
 // Resume says whose token it is. It fails with Unauthenticated when it is nobody's: unknown, of the other kind, too old, idle
 // for too long, and when the key that it came from or its tenant is no more.
 func (s *Sessions) Resume(ctx context.Context, kind SessionKind, token string) (Session, error) {
-	hash, ok := tokenHash(sessionPrefix, token)
-	if !ok {
-		return Session{}, noSession()
-	}
 	now := s.now()
-	rows, err := s.db.Query(ctx, resumeSQL, pgx.StrictNamedArgs{
-		"hash": hash, "now": now, "portal": kind == PortalSession, "idle": now.Add(-s.opts.Idle),
-	})
+	row, hash, err := s.lookUp(ctx, kind, token, now)
 	if err != nil {
-		return Session{}, pg.Fault(fmt.Errorf("look a session up: %w", err))
-	}
-	row, err := pgx.CollectExactlyOneRow(rows, scanSession)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return Session{}, noSession()
-	}
-	if err != nil {
-		return Session{}, pg.Fault(fmt.Errorf("look a session up: %w", err))
+		return Session{}, err
 	}
 	if now.Sub(row.seen) >= seenEvery {
 		// What could not be written is no harm; the next time is a minute away.
 		_, _ = s.db.Exec(ctx, seenSQL, pgx.StrictNamedArgs{"hash": hash, "now": now, "before": now.Add(-seenEvery)})
 	}
 	return row.Session, nil
+}
+
+// Watch is Resume for what a page asks for by itself. That is no use of the session: who has left a page open idles.
+func (s *Sessions) Watch(ctx context.Context, kind SessionKind, token string) (Session, error) {
+	row, _, err := s.lookUp(ctx, kind, token, s.now())
+	return row.Session, err
+}
+
+func (s *Sessions) lookUp(ctx context.Context, kind SessionKind, token string, now time.Time) (row sessionRow, hash []byte, err error) {
+	hash, ok := tokenHash(sessionPrefix, token)
+	if !ok {
+		return sessionRow{}, nil, noSession()
+	}
+	rows, err := s.db.Query(ctx, resumeSQL, pgx.StrictNamedArgs{
+		"hash": hash, "now": now, "portal": kind == PortalSession, "idle": now.Add(-s.opts.Idle),
+	})
+	if err == nil {
+		row, err = pgx.CollectExactlyOneRow(rows, scanSession)
+	}
+	if errors.Is(err, pgx.ErrNoRows) {
+		return sessionRow{}, nil, noSession()
+	}
+	if err != nil {
+		return sessionRow{}, nil, pg.Fault(fmt.Errorf("look a session up: %w", err))
+	}
+	return row, hash, nil
 }
 
 // sessionRow is a session as it is stored.

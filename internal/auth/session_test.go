@@ -127,6 +127,15 @@ func TestHowSessionsEnd(t *testing.T) {
 				b.pass(time.Hour)
 			}
 		}},
+		"only watched": {do: func(t *testing.T, b *bench, _ auth.Key, token string) {
+			t.Helper()
+			for range 2 { // a page that was left open and looks again by itself
+				if _, err := b.sessions().Watch(t.Context(), auth.ConsoleSession, token); err != nil {
+					t.Fatal(err)
+				}
+				b.pass(time.Hour)
+			}
+		}},
 		"idle":      {do: func(_ *testing.T, b *bench, _ auth.Key, _ string) { b.pass(2 * time.Hour) }},
 		"not idle":  {do: func(_ *testing.T, b *bench, _ auth.Key, _ string) { b.pass(2*time.Hour - time.Second) }, stands: true},
 		"key over":  {key: auth.NewKey{ExpiresAt: &soon}, do: func(_ *testing.T, b *bench, _ auth.Key, _ string) { b.pass(time.Hour) }},

@@ -50,6 +50,32 @@ func TestALivePageWhoseSessionIsOver(t *testing.T) {
 	}
 }
 
+// A page that was left open looks again by itself, which keeps no session from its idle end; what its visitor does there does.
+func TestALivePageIsNoUseOfTheSession(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	b := w.as(auth.RoleAdmin)
+	for _, c := range []struct {
+		method string
+		live   string
+		used   bool
+	}{{http.MethodGet, "true", false}, {http.MethodGet, "", true}, {http.MethodPost, "true", true}} {
+		if _, err := w.db.Exec(t.Context(), `UPDATE sessions SET seen_at = now() - interval '1 hour'`); err != nil {
+			t.Fatal(err)
+		}
+		req, err := http.NewRequestWithContext(t.Context(), c.method, w.http.URL+"/console/", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("HX-Request", c.live)
+		b.do(req)
+		var used bool
+		if err := w.db.QueryRow(t.Context(), `SELECT seen_at > now() - interval '30 minutes' FROM sessions`).Scan(&used); err != nil || used != c.used {
+			t.Errorf("%s, live %q: used %t, %v", c.method, c.live, used, err)
+		}
+	}
+}
+
 func TestAFormThatIsTooLarge(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

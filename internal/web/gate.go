@@ -53,7 +53,7 @@ func (s *Site) enter(v *Visit, rt Route) error {
 	case err == nil:
 		v.Session, v.signedIn = session, true
 	case rt.May != nil && fault.Is(err, fault.Unauthenticated):
-		if v.R.Header.Get("HX-Request") == "true" {
+		if live(v.R) {
 			return v.overLive()
 		}
 		return s.o.Stranger(v)
@@ -100,8 +100,14 @@ func (s *Site) resume(r *http.Request) (auth.Session, error) {
 	if err != nil {
 		return auth.Session{}, fault.New(fault.Unauthenticated, "there is no session")
 	}
+	if live(r) && r.Method == http.MethodGet {
+		return s.o.Sessions.Watch(r.Context(), s.o.Kind, cookie.Value)
+	}
 	return s.o.Sessions.Resume(r.Context(), s.o.Kind, cookie.Value)
 }
+
+// live says that a page's script asks, for a part of the page: by itself if it is a GET, else for what was written into a form.
+func live(r *http.Request) bool { return r.Header.Get("HX-Request") == "true" }
 
 // deny answers a request that another origin made a browser send.
 func (s *Site) deny() http.Handler {
