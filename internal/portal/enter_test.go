@@ -136,6 +136,23 @@ func TestTheLookIsTheOperators(t *testing.T) {
 	}
 }
 
+// Each page loads them, so they cost the database nothing.
+func TestFilesAskForNoSession(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(d *portal.Deps) { d.Look.Logo, d.Look.LogoType = []byte("a picture"), "image/png" })
+	acme, _ := w.tenant("Acme")
+	b := w.owner(acme)
+	for path, asks := range map[string]bool{"/portal/theme.css": false, "/portal/logo": false, "/portal/left": true} {
+		before := w.db.Stat().AcquireCount()
+		if got := b.get(path); got.status != http.StatusOK {
+			t.Errorf("%s: %d", path, got.status)
+		}
+		if asked := w.db.Stat().AcquireCount() > before; asked != asks {
+			t.Errorf("%s asks the database: %t", path, asked)
+		}
+	}
+}
+
 // Who may show the portal may not act in it: what another origin's page makes a browser send is refused, whoever it is.
 func TestWhoShowsThePortalDoesNotActInIt(t *testing.T) {
 	t.Parallel()

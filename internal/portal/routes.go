@@ -13,8 +13,8 @@ var sections = []navEntry{
 // may write.
 func (p *pages) routes() []web.Route {
 	return []web.Route{
-		web.Get(Base+"/theme.css", web.Anyone, p.theme.show),
-		web.Get(Base+"/logo", web.Anyone, p.logo.show),
+		web.File(Base+"/theme.css", p.theme.show),
+		web.File(Base+"/logo", p.logo.show),
 		web.Get(Base+"/enter", web.Anyone, p.enter),
 		web.Post(Base+"/enter", web.Anyone, p.postEnter),
 		web.Post(Base+"/signout", web.Anyone, p.signout),

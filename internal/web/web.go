@@ -24,11 +24,17 @@ type Route struct {
 	Pattern string // of http.ServeMux, with its method
 	May     Access
 	Act     Act
+	blind   bool // it is the same for all, so nobody is asked who they are
 }
 
 // Get is a page at a path. It changes nothing.
 func Get(path string, may Access, act Act) Route {
 	return Route{Pattern: "GET " + path, May: may, Act: act}
+}
+
+// File is what pages load with them from a path, whoever loads it: no session is looked up for it.
+func File(path string, act Act) Route {
+	return Route{Pattern: "GET " + path, May: Anyone, Act: act, blind: true}
 }
 
 // Post is something that is done at a path.
