@@ -17,8 +17,7 @@ type closedPage struct{ Detail string }
 const again = "Open it again from the place that you came from."
 
 func (p *pages) enter(v *web.Visit) error {
-	// The token is in this page's address, which is nobody else's business.
-	v.W.Header().Set("Referrer-Policy", "no-referrer")
+	hideToken(v)
 	token := v.R.URL.Query().Get("token")
 	if _, err := p.d.Sessions.PeekPortalLink(v.Ctx(), token); err != nil {
 		return p.refuse(v, err)
@@ -27,7 +26,7 @@ func (p *pages) enter(v *web.Visit) error {
 }
 
 func (p *pages) postEnter(v *web.Visit) error {
-	v.W.Header().Set("Referrer-Policy", "no-referrer")
+	hideToken(v)
 	form, err := v.Form()
 	if err != nil {
 		return err
@@ -39,6 +38,10 @@ func (p *pages) postEnter(v *web.Visit) error {
 	v.SignedIn(token, session.ExpiresAt)
 	return v.Go(Base + "/")
 }
+
+// hideToken keeps the address of the page to itself, for the token is in it. The origin it tells: without that, a browser says of
+// its form that it comes from nowhere (Origin: null), and it would be refused as another origin's.
+func hideToken(v *web.Visit) { v.W.Header().Set("Referrer-Policy", "strict-origin") }
 
 // refuse says that a link opens nothing. Other faults are passed on.
 func (p *pages) refuse(v *web.Visit, err error) error {

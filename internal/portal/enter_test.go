@@ -21,7 +21,7 @@ func TestALinkOpensThePortalOnce(t *testing.T) {
 		if got.status != http.StatusOK || !got.has("Continue to Webhooks") || !got.has("data-auto") || got.has("Acme") {
 			t.Fatalf("the link shows %d: %s", got.status, got.body)
 		}
-		if got.header.Get("Referrer-Policy") != "no-referrer" || len(got.header.Values("Set-Cookie")) != 0 {
+		if got.header.Get("Referrer-Policy") != "strict-origin" || len(got.header.Values("Set-Cookie")) != 0 {
 			t.Errorf("the link is served with %v", got.header)
 		}
 	}
@@ -133,6 +133,29 @@ func TestTheLookIsTheOperators(t *testing.T) {
 	}
 	if got := newWorld(t).visitor().get("/portal/logo"); got.status != http.StatusNotFound {
 		t.Errorf("no logo: %d", got.status)
+	}
+}
+
+// A browser that does not say Sec-Fetch-Site is told from another origin's by the Origin of its form, which the page's policy lets it
+// say.
+func TestEnteringWithAnOlderBrowser(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	acme, _ := w.tenant("Acme")
+	token := w.link(acme, false)
+	for _, c := range []struct {
+		origin string
+		status int
+	}{{"null", http.StatusForbidden}, {w.http.URL, http.StatusOK}} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.http.URL+"/portal/enter", strings.NewReader("token="+token))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		req.Header.Set("Origin", c.origin)
+		if got := w.visitor().do(req); got.status != c.status {
+			t.Errorf("from %s: %d", c.origin, got.status)
+		}
 	}
 }
 
