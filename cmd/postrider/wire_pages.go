@@ -32,7 +32,7 @@ func (w *wiring) pages(door *auth.Door) (map[string]http.Handler, error) {
 		Schedule: w.cfg.Delivery.RetrySchedule, UserAgent: userAgent(), Version: buildVersion(),
 	})
 	tenants := portal.New(portal.Deps{
-		Subscriptions: w.store, Intake: w.intake, Deliveries: w.desk, Sessions: w.sessions, Jobs: w.jobs, Stats: w.stats, Wake: w.wake, AddressClass: egress.Class,
+		Subscriptions: w.store, Intake: w.intake, Deliveries: w.desk, Door: door, Sessions: w.sessions, Jobs: w.jobs, Stats: w.stats, Wake: w.wake, AddressClass: egress.Class,
 		Now: w.db.clock.Now, Logger: w.log, Schedule: w.cfg.Delivery.RetrySchedule,
 		Look: portal.Look{
 			Name: w.cfg.Portal.Name, Logo: logo.body, LogoType: logo.contentType, Accent: w.cfg.Portal.Accent,

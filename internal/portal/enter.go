@@ -3,6 +3,7 @@ package portal
 import (
 	"net/http"
 
+	"github.com/postrider/postrider/internal/auth"
 	"github.com/postrider/postrider/internal/fault"
 	"github.com/postrider/postrider/internal/web"
 )
@@ -19,7 +20,11 @@ const again = "Open it again from the place that you came from."
 func (p *pages) enter(v *web.Visit) error {
 	hideToken(v)
 	token := v.R.URL.Query().Get("token")
-	if _, err := p.d.Sessions.PeekPortalLink(v.Ctx(), token); err != nil {
+	err := p.d.Door.Try(auth.ClientOf(v.Ctx()), func() error {
+		_, err := p.d.Sessions.PeekPortalLink(v.Ctx(), token)
+		return err
+	})
+	if err != nil {
 		return p.refuse(v, err)
 	}
 	return v.Show(web.Page{Name: "enter", Title: "Continue to " + p.d.Look.Name, Data: enterPage{token}})
@@ -31,7 +36,12 @@ func (p *pages) postEnter(v *web.Visit) error {
 	if err != nil {
 		return err
 	}
-	token, session, err := p.d.Sessions.EnterPortal(v.Ctx(), form.Get("token"))
+	var token string
+	var session auth.Session
+	err = p.d.Door.Try(auth.ClientOf(v.Ctx()), func() (err error) {
+		token, session, err = p.d.Sessions.EnterPortal(v.Ctx(), form.Get("token"))
+		return err
+	})
 	if err != nil {
 		return p.refuse(v, err)
 	}

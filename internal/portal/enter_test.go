@@ -136,6 +136,32 @@ func TestTheLookIsTheOperators(t *testing.T) {
 	}
 }
 
+// Who guesses at links has to wait as who guesses at keys has; good links count for nothing.
+func TestGuessingAtLinks(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	acme, _ := w.tenant("Acme")
+	for range guesses {
+		w.owner(acme)
+	}
+	link := w.link(acme, false)
+	for i := range guesses / 2 {
+		look, use := w.visitor().get("/portal/enter?token=prl_guess"), w.visitor().post("/portal/enter", "token", "prl_guess")
+		if look.status != http.StatusUnauthorized || use.status != http.StatusUnauthorized {
+			t.Fatalf("guess %d: %d, %d", i, look.status, use.status)
+		}
+	}
+	look, use := w.visitor().get("/portal/enter?token="+link), w.visitor().post("/portal/enter", "token", link)
+	for _, got := range []page{look, use} {
+		if got.status != http.StatusTooManyRequests || !got.has("it has to wait") || got.has("data-auto") {
+			t.Errorf("after them: %d %s", got.status, got.body)
+		}
+	}
+	if n := w.count(`SELECT count(*) FROM portal_links`); n != 1 {
+		t.Errorf("the link was spent: %d are left", n)
+	}
+}
+
 // A browser that does not say Sec-Fetch-Site is told from another origin's by the Origin of its form, which the page's policy lets it
 // say.
 func TestEnteringWithAnOlderBrowser(t *testing.T) {

@@ -35,6 +35,9 @@ import (
 // hostile is what somebody would put wherever they may write something.
 const hostile = `<script>alert(1)</script>"'><img src=x onerror=alert(2)>`
 
+// guesses is how many links that open nothing an address may try at once.
+const guesses = 20
+
 // world is a portal on a database of its own, served as a browser wants it, with what stands behind it.
 type world struct {
 	t        *testing.T
@@ -75,6 +78,7 @@ func newWorld(t *testing.T, settings ...func(*portal.Deps)) *world {
 	})
 	d := portal.Deps{
 		Subscriptions: w.subs, Intake: w.intake, Deliveries: w.desk, Sessions: w.sessions, Jobs: w.jobs, Stats: stats.NewReader(w.db, w.clock.Now), Wake: func(int16) {},
+		Door:         auth.NewDoor(keys, auth.DoorOptions{Burst: guesses}),
 		AddressClass: func(netip.Addr) string { return "a class" }, Now: w.clock.Now, Logger: zerolog.New(zerolog.NewTestWriter(t)),
 		Schedule: dispatcher.DefaultSchedule, Look: portal.Look{Name: "Webhooks"},
 	}

@@ -32,6 +32,7 @@ type Deps struct {
 	Subscriptions *subscriptions.Store
 	Intake        *intake.Intake
 	Deliveries    *dispatcher.Desk
+	Door          *auth.Door // holds up who guesses at links
 	Sessions      *auth.Sessions
 	Jobs          *jobs.Jobs
 	Stats         *stats.Reader
