@@ -73,19 +73,5 @@ export const pages = [
   { name: "event types in the portal", path: "/portal/event-types", role: "portal" },
   { name: "nothing here, in the portal", path: "/portal/%3Cscript%3Ewindow.__pwned='path'%3C/script%3E", role: "portal", status: 404, alike: true },
 
-  { name: "an endpoint in the portal", path: (t) => `/portal/endpoints/${t.stage.endpoints.markup.ID}`, role: "portal" },
-  ...["gone", "slow-down", "expired"].map((name) => ({
-    name: `the endpoint ${name} in the portal`, path: (t) => `/portal/endpoints/${t.stage.endpoints[name].ID}`, role: "portal-reader", alike: true,
-  })),
-  { name: "a new endpoint in the portal", path: "/portal/endpoints/new", role: "portal" },
-  ...["settings", "signing", "test", "replay"].map((name) => ({
-    name: `the ${name} of an endpoint in the portal`, path: (t) => `/portal/endpoints/${t.stage.endpoints.markup.ID}/${name}`, role: "portal", alike: name === "settings",
-  })),
-  { name: "deliveries in the portal", path: "/portal/deliveries", role: "portal" },
-  ...["markup", "header-name", "binary", "login", "moved-away", "expired"].map((name) => ({
-    name: `a delivery to ${name} in the portal`, path: (t) => `/portal/deliveries/${t.stage.deliveries[name]}`, role: "portal", alike: name !== "markup",
-  })),
-  { name: "event types in the portal", path: "/portal/event-types", role: "portal" },
-
   { name: "nothing here", path: "/console/%3Cscript%3Ewindow.__pwned='path'%3C/script%3E", role: "viewer", status: 404 },
 ];
