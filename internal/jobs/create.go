@@ -153,9 +153,10 @@ func (j *Jobs) countReplay(ctx context.Context, r Request, before int64) (Count,
 }
 
 const createSQL = `
-INSERT INTO jobs (shard, id, tenant_id, kind, spec, created_by, matched, matched_at_least, gathered, chunks, cursor_shard, cursor_id,
-    next_at)
-VALUES (@shard, @id, nullif(@tenant::bigint, 0), @kind, @spec::json, @by, @matched, @at_least, @gathered, @chunks, 0, @cursor, @now)`
+INSERT INTO jobs (shard, id, tenant_id, kind, spec, created_by, in_portal, matched, matched_at_least, gathered, chunks, cursor_shard,
+    cursor_id, next_at)
+VALUES (@shard, @id, nullif(@tenant::bigint, 0), @kind, @spec::json, @by, @in_portal, @matched, @at_least, @gathered, @chunks, 0,
+    @cursor, @now)`
 
 // Create makes a job and gives it back at once. The context's actor is who made it.
 func (j *Jobs) Create(ctx context.Context, r Request) (Job, error) {
@@ -174,7 +175,8 @@ func (j *Jobs) Create(ctx context.Context, r Request) (Job, error) {
 	if err != nil {
 		return Job{}, err
 	}
-	job.Matched, job.MatchedAtLeast, job.CreatedBy = c.Matched, c.AtLeast, audit.ActorOf(ctx).Name
+	by := audit.ActorOf(ctx)
+	job.Matched, job.MatchedAtLeast, job.CreatedBy, job.InPortal = c.Matched, c.AtLeast, by.Name, by.Kind == audit.ByPortal
 	err = pg.InTx(ctx, j.deps.DB, func(tx pgx.Tx) error {
 		b := &pgx.Batch{}
 		j.queueCreate(ctx, b, job, r.IDs)
@@ -202,7 +204,7 @@ func (j *Jobs) queueCreate(ctx context.Context, b *pgx.Batch, job Job, named []i
 	slices.Reverse(chunks) // the last is worked off first
 	b.Queue(createSQL, pgx.StrictNamedArgs{
 		"shard": job.ID.Shard, "id": job.ID.N, "tenant": tenant, "kind": string(job.Kind), "spec": string(job.Spec),
-		"by": job.CreatedBy, "matched": job.Matched, "at_least": job.MatchedAtLeast,
+		"by": job.CreatedBy, "in_portal": job.InPortal, "matched": job.Matched, "at_least": job.MatchedAtLeast,
 		"gathered": job.Kind == Replay || len(named) > 0, "chunks": len(chunks), "cursor": cursor, "now": j.deps.Now(),
 	})
 	for n, some := range chunks {

@@ -59,6 +59,7 @@ type Job struct {
 	State          State
 	Spec           json.RawMessage // what was asked for
 	CreatedBy      string
+	InPortal       bool  // by somebody of the tenant
 	Matched        int64 // deliveries; of a replay, events that are to go to an endpoint
 	MatchedAtLeast bool  // there may be more: counting them all would have taken too long
 	Done           int64

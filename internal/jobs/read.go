@@ -15,8 +15,8 @@ import (
 	"github.com/postrider/postrider/internal/pg"
 )
 
-const columns = `shard, id, coalesce(tenant_id, 0) AS tenant_id, kind, state::text, spec, created_by, matched, matched_at_least,
-    done, skipped, coalesce(error, '') AS error, started_at, finished_at`
+const columns = `shard, id, coalesce(tenant_id, 0) AS tenant_id, kind, state::text, spec, created_by, in_portal, matched,
+    matched_at_least, done, skipped, coalesce(error, '') AS error, started_at, finished_at`
 
 // jobRow is a row of a statement that shows jobs.
 type jobRow struct {
@@ -27,6 +27,7 @@ type jobRow struct {
 	State          string
 	Spec           json.RawMessage
 	CreatedBy      string
+	InPortal       bool
 	Matched        int64
 	MatchedAtLeast bool
 	Done, Skipped  int64
@@ -38,8 +39,8 @@ type jobRow struct {
 func (r jobRow) job() Job {
 	j := Job{
 		ID: id.ID{Shard: r.Shard, N: r.ID}, Kind: Kind(r.Kind), State: State(r.State), Spec: r.Spec, CreatedBy: r.CreatedBy,
-		Matched: r.Matched, MatchedAtLeast: r.MatchedAtLeast, Done: r.Done, Skipped: r.Skipped, Error: r.Error,
-		StartedAt: r.StartedAt, FinishedAt: r.FinishedAt,
+		InPortal: r.InPortal, Matched: r.Matched, MatchedAtLeast: r.MatchedAtLeast, Done: r.Done, Skipped: r.Skipped,
+		Error: r.Error, StartedAt: r.StartedAt, FinishedAt: r.FinishedAt,
 	}
 	if r.TenantID != 0 {
 		j.Tenant = &id.ID{Shard: r.Shard, N: r.TenantID}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/postrider/postrider/internal/audit"
 	"github.com/postrider/postrider/internal/id"
 	"github.com/postrider/postrider/internal/jobs"
 	"github.com/postrider/postrider/internal/portal"
@@ -16,16 +17,29 @@ import (
 // things are ids that stand in paths.
 type things struct{ ep, dlv, job string }
 
-// replay makes a job that replays to an endpoint of the tenant.
+// replay makes a job that replays to an endpoint of the tenant, as somebody of it does.
 func (w *world) replay(t subscriptions.Tenant, e subscriptions.Endpoint) string {
 	w.t.Helper()
-	job, err := w.jobs.Create(w.t.Context(), jobs.Request{Kind: jobs.Replay, Tenant: &t.ID, Window: &jobs.Window{
-		Endpoint: &e.ID, Since: w.clock.Now().Add(-time.Hour),
-	}})
+	return w.job(audit.ByPortal, t, jobs.Request{Kind: jobs.Replay, Window: w.lastHour(e)})
+}
+
+// job makes one of the tenant's.
+func (w *world) job(by audit.ActorKind, t subscriptions.Tenant, r jobs.Request) string {
+	w.t.Helper()
+	r.Tenant = &t.ID
+	actor := audit.Actor{Kind: by, Name: t.Name}
+	if by == audit.ByKey {
+		actor.Key = id.ID{N: 1}
+	}
+	job, err := w.jobs.Create(audit.With(w.t.Context(), actor), r)
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	return id.Job.Format(job.ID)
+}
+
+func (w *world) lastHour(e subscriptions.Endpoint) *jobs.Window {
+	return &jobs.Window{Endpoint: &e.ID, Since: w.clock.Now().Add(-time.Hour)}
 }
 
 // ask goes to a route, with these ids in its path.

@@ -110,7 +110,8 @@ type jobPage struct {
 	MayWrite bool
 }
 
-// jobOf gives the job of the path, which is one of the visitor's or not there.
+// jobOf gives the job of the path, which is a replay that was asked for here by the visitor's tenant or not there: what the
+// producer does with the tenant's deliveries is its own affair.
 func (p *pages) jobOf(v *web.Visit) (jobs.Job, error) {
 	ref, err := id.Job.Parse(v.R.PathValue("job"))
 	if err != nil {
@@ -120,7 +121,7 @@ func (p *pages) jobOf(v *web.Visit) (jobs.Job, error) {
 	if err != nil {
 		return jobs.Job{}, fmt.Errorf("look a job up: %w", err)
 	}
-	if job.Tenant == nil || *job.Tenant != *v.Session.Principal.Tenant {
+	if job.Tenant == nil || *job.Tenant != *v.Session.Principal.Tenant || job.Kind != jobs.Replay || !job.InPortal {
 		return jobs.Job{}, noJob()
 	}
 	return job, nil

@@ -7,7 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/postrider/postrider/internal/audit"
 	"github.com/postrider/postrider/internal/id"
+	"github.com/postrider/postrider/internal/jobs"
 	"github.com/postrider/postrider/subscriptions"
 )
 
@@ -99,5 +101,28 @@ func TestCancellingAReplay(t *testing.T) {
 	}
 	if got := b.post(path + "/cancel"); got.path != path || !got.has("It is cancelled.") || !got.has("cancelled") {
 		t.Errorf("cancelling: %s", got.body)
+	}
+}
+
+// What the producer does with a tenant's deliveries is not the tenant's to see or to stop, by whatever name it does it.
+func TestJobsOfTheProducerAreNotThere(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	acme, e := w.tenant("Acme")
+	w.event(acme, `{}`)
+	b := w.owner(acme)
+	for name, job := range map[string]string{
+		"a replay by the API":         w.job(audit.ByKey, acme, jobs.Request{Kind: jobs.Replay, Window: w.lastHour(e)}),
+		"a replay by staff":           w.job(audit.ByUser, acme, jobs.Request{Kind: jobs.Replay, Window: w.lastHour(e)}),
+		"a cancellation by the API":   w.job(audit.ByKey, acme, jobs.Request{Kind: jobs.Cancel}),
+		"a retry as if by the tenant": w.job(audit.ByPortal, acme, jobs.Request{Kind: jobs.Retry}),
+	} {
+		path := "/portal/jobs/" + job
+		if look, cancel := b.get(path), b.post(path+"/cancel"); look.status != http.StatusNotFound || cancel.status != http.StatusNotFound {
+			t.Errorf("%s: %d, cancelling it %d", name, look.status, cancel.status)
+		}
+	}
+	if n := w.count(`SELECT count(*) FROM jobs WHERE state = 'queued'`); n != 4 {
+		t.Errorf("%d of 4 jobs go on", n)
 	}
 }
