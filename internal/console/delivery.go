@@ -120,10 +120,7 @@ func (p *pages) readPayload(ctx context.Context, d dispatcher.Delivery, data *de
 
 func (p *pages) retryDelivery(v *web.Visit) error {
 	return p.actOn(v, func(dlv id.ID) error {
-		d, err := p.d.Deliveries.Retry(v.Ctx(), dlv)
-		if err == nil {
-			p.d.Wake(d.ID.Shard)
-		}
+		_, err := p.d.Deliveries.Retry(v.Ctx(), dlv)
 		return err
 	}, "It is due at once, and its schedule starts afresh.")
 }

@@ -40,7 +40,6 @@ func (p *pages) testEndpoint(v *web.Visit) error {
 	if err != nil {
 		return v.Refused(endpointPath(e.ID), err)
 	}
-	p.d.Wake(e.ID.Shard)
 	return v.Done(Base+"/events/"+id.Event.Format(receipt.ID), "A test event is on its way to this endpoint alone.")
 }
 

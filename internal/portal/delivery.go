@@ -93,9 +93,8 @@ func (p *pages) resend(v *web.Visit) error {
 		return err
 	}
 	page := Base + "/deliveries/" + id.Delivery.Format(d.ID)
-	if d, err = p.d.Deliveries.Retry(v.Ctx(), d.ID); err != nil {
+	if _, err = p.d.Deliveries.Retry(v.Ctx(), d.ID); err != nil {
 		return v.Refused(page, err)
 	}
-	p.d.Wake(d.ID.Shard)
 	return v.Done(page, "It is sent again at once, and its schedule starts afresh.")
 }
