@@ -65,9 +65,10 @@ var templates embed.FS
 const Base = "/portal"
 
 type pages struct {
-	d     Deps
-	theme file
-	logo  file
+	d        Deps
+	theme    file
+	logo     file
+	counting counting
 }
 
 // New makes the portal's handler, for Base and all below it.

@@ -33,28 +33,35 @@ func (p *pages) replay(v *web.Visit) error {
 	data := replayPage{Head: headOf(v, e, "replay"), Form: web.Form{Values: v.R.URL.Query()}, States: replayStates}
 	if !data.Form.Values.Has("since") {
 		data.Form = web.NewForm("since", v.Now.UTC().Add(-24*time.Hour).Format(fieldTime), "state", jobs.Missing)
-		return p.showReplay(v, data)
+		return p.showReplay(v, data, nil)
 	}
 	request, err := readReplay(data.Form, t, e)
 	if err == nil {
 		var count jobs.Count
-		if count, err = p.d.Jobs.Preview(v.Ctx(), request); err == nil {
+		err = p.counting.do(t.ID, func() (err error) {
+			count, err = p.d.Jobs.Preview(v.Ctx(), request)
+			return err
+		})
+		if err == nil {
 			data.Count = &count
 			if request.Window.Until.IsZero() { // what was counted is what is sent
 				data.Form.Values.Set("until", v.Now.UTC().Add(time.Second).Format(fieldTime+":05"))
 			}
 		}
 	}
-	if err != nil && !data.Form.Mark(err) {
+	switch {
+	case fault.Is(err, fault.TooMany):
+		data.Form.Faults = map[string]string{"": web.Reason(err)}
+	case err != nil && !data.Form.Mark(err):
 		return err
 	}
-	return p.showReplay(v, data)
+	return p.showReplay(v, data, err)
 }
 
-func (p *pages) showReplay(v *web.Visit, data replayPage) error {
+func (p *pages) showReplay(v *web.Visit, data replayPage, refused error) error {
 	status := 0
-	if len(data.Form.Faults) > 0 {
-		status = fault.HTTPStatus(fault.Invalid)
+	if refused != nil {
+		status = fault.HTTPStatus(fault.CodeOf(refused))
 	}
 	return v.Show(web.Page{Name: "endpoint-replay", Title: "Replay", Section: "endpoints", Status: status, Data: data})
 }
@@ -74,7 +81,11 @@ func (p *pages) postReplay(v *web.Visit) error {
 	if err != nil {
 		return v.Refused(back, err)
 	}
-	job, err := p.d.Jobs.Create(v.Ctx(), request)
+	var job jobs.Job
+	err = p.counting.do(t.ID, func() (err error) { // it is counted once more
+		job, err = p.d.Jobs.Create(v.Ctx(), request)
+		return err
+	})
 	if err != nil {
 		return v.Refused(back, err)
 	}

@@ -1,6 +1,7 @@
 package portal_test
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 	"strings"
@@ -124,5 +125,47 @@ func TestJobsOfTheProducerAreNotThere(t *testing.T) {
 	}
 	if n := w.count(`SELECT count(*) FROM jobs WHERE state = 'queued'`); n != 4 {
 		t.Errorf("%d of 4 jobs go on", n)
+	}
+}
+
+// Counting searches for seconds, so a tenant with several pages open has one of them counted, and the others say so on the form.
+func TestATenantCountsOneWindowAtATime(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	acme, e := w.tenant("Acme")
+	w.event(acme, `{}`)
+	b := w.owner(acme)
+	path := "/portal/endpoints/" + id.Endpoint.Format(e.ID) + "/replay"
+	since := w.clock.Now().Add(-time.Hour).UTC().Format("2006-01-02T15:04")
+	query := path + "?" + url.Values{"since": {since}, "state": {"all"}}.Encode()
+	tx, err := w.db.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
+	if _, err := tx.Exec(t.Context(), `LOCK TABLE events`); err != nil {
+		t.Fatal(err)
+	}
+	first := make(chan page, 1)
+	go func() { first <- b.get(query) }()
+	for w.count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) == 0 {
+		select {
+		case got := <-first:
+			t.Fatalf("it did not wait: %d %s", got.status, got.body)
+		default:
+		}
+	}
+	for name, got := range map[string]page{"counting": b.get(query), "replaying": b.post(path, "since", since, "state", "all")} {
+		if got.status != http.StatusTooManyRequests || !got.has("try again in a moment") || !got.has(`value="`+since) || got.has("nothing to replay") {
+			t.Errorf("%s: %d %s", name, got.status, got.body)
+		}
+	}
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for name, got := range map[string]page{"the first": <-first, "afterwards": b.get(query)} {
+		if got.status != http.StatusOK || !got.has("nothing to replay") {
+			t.Errorf("%s: %d %s", name, got.status, got.body)
+		}
 	}
 }
