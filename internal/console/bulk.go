@@ -44,7 +44,7 @@ func (p *pages) bulk(v *web.Visit) error {
 				continue
 			}
 			data.Query = append(data.Query, hiddenField{name, value})
-			if !slices.Contains(bulkFields, name) {
+			if len(request.IDs) == 0 && !slices.Contains(bulkFields, name) { // what was chosen is no matter of the list's filter
 				data.Filters = append(data.Filters, hiddenField{name, value})
 			}
 		}

@@ -51,6 +51,9 @@ func TestManyAtOnce(t *testing.T) {
 	if got := b.get("/console/deliveries/bulk?act=retry&state=cancelled&span=1h"); !got.has(`name="since" value="20`) || got.has(`name="span"`) {
 		t.Errorf("an hour back from now is another hour when the yes comes: %s", got.body)
 	}
+	if got := b.get("/console/deliveries/bulk?chosen=1&act=retry&state=cancelled&id=" + chosen[0]); !got.has(`href="/console/deliveries?state=cancelled"`) || !got.has("1 delivery") {
+		t.Errorf("the way back from what was chosen has no filter: %s", got.body)
+	}
 	for query, says := range map[string]string{
 		"?act=burn": "nothing of the name", "?act=retry&id=x": "is no delivery", "?act=retry&chosen=1": "choose some deliveries first", "?act=retry&state=in_flight": "cannot be taken",
 	} {

@@ -97,7 +97,11 @@ func csvRow(r deliveryRow) []string {
 
 type csvWriter struct{ *csv.Writer }
 
-func newCSV(w io.Writer) csvWriter { return csvWriter{csv.NewWriter(w)} }
+func newCSV(w io.Writer) csvWriter {
+	out := csv.NewWriter(w)
+	out.UseCRLF = true // RFC 4180, section 2
+	return csvWriter{out}
+}
 
 // row writes cells that a spreadsheet takes for text: one that begins like a formula gets an apostrophe before it
 // (OWASP, CSV injection). Whoever went away is not told of it.
