@@ -11,10 +11,6 @@ import (
 	"github.com/postrider/postrider/internal/pg"
 )
 
-// inlinePayload is the largest payload, in bytes, that comes along with a claim; a larger one is read when its turn to
-// be sent has come, so that a thousand of them do not sit in memory at once.
-const inlinePayload = 64 << 10
-
 // claimed is a delivery that this process holds the lease of, with what its event says.
 type claimed struct {
 	Shard       int16
@@ -164,19 +160,4 @@ func collectClaimed(out *[]claimed) func(pgx.Rows) error {
 		}
 		return rows.Err() //nolint:wrapcheck // as above
 	}
-}
-
-// payloadSQL reads what was too large to come with the claim. Index events_pkey.
-const payloadSQL = `SELECT payload FROM events WHERE shard = @shard AND id = @id`
-
-func (d *Dispatcher) loadPayload(ctx context.Context, event id.ID) ([]byte, error) {
-	rows, err := d.deps.DB.Query(ctx, payloadSQL, pgx.StrictNamedArgs{"shard": event.Shard, "id": event.N})
-	if err != nil {
-		return nil, pg.Fault(fmt.Errorf("read a payload: %w", err))
-	}
-	payload, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[[]byte])
-	if err != nil {
-		return nil, pg.Fault(fmt.Errorf("read a payload: %w", err))
-	}
-	return payload, nil
 }

@@ -102,9 +102,6 @@ type Dispatcher struct {
 	stopBeside context.CancelFunc
 }
 
-// largePayloads bounds the memory, in bytes, for payloads too large to come with a claim.
-const largePayloads = 128 << 20
-
 // New makes a dispatcher.
 func New(cfg Config, deps Deps) *Dispatcher {
 	if deps.Queue == nil {
@@ -261,26 +258,6 @@ func (d *Dispatcher) timeout(t *subscriptions.Target) time.Duration {
 		return min(t.Timeout, d.cfg.Lease/2)
 	}
 	return d.cfg.Timeout
-}
-
-// payload gives the body to send: what came with the claim, or, for a large one, what is read now, when there is memory
-// for it. It waits for that no longer than the lease leaves time for the attempt itself.
-func (d *Dispatcher) payload(ctx context.Context, c claimed, t *subscriptions.Target) (body []byte, release func(), err error) {
-	if c.Size == nil || *c.Size <= inlinePayload {
-		return c.Payload, func() {}, nil
-	}
-	ctx, cancel := context.WithDeadline(ctx, c.leaseEnds.Add(-d.timeout(t)-d.cfg.Lease/8))
-	defer cancel()
-	weight := min(int64(*c.Size), largePayloads)
-	if err := d.memory.Acquire(ctx, weight); err != nil {
-		return nil, nil, err //nolint:wrapcheck // the context's
-	}
-	body, err = d.loadPayload(ctx, c.event())
-	if err != nil {
-		d.memory.Release(weight)
-		return nil, nil, err
-	}
-	return body, func() { d.memory.Release(weight) }, nil
 }
 
 // finish frees the endpoint's slot, lets its pace learn, and hands the result to the recorder. It counts as in flight here

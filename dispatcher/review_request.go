@@ -2,7 +2,6 @@ package dispatcher
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -21,8 +20,6 @@ type Request struct {
 	Headers []signer.Header
 	Body    []byte
 }
-
-const payloadOfSQL = `SELECT e.payload FROM events e WHERE e.shard = @shard AND e.id = @id`
 
 // Request makes a delivery's request, signed at the moment signedAt of the wall's clock, with the endpoint's present URL,
 // headers and secrets, and notes in the audit log that it was shown. It sends nothing and changes nothing of the delivery. It
@@ -48,8 +45,8 @@ func (k *Desk) Request(ctx context.Context, dlv id.ID, userAgent string, signedA
 		return Request{}, fault.New(fault.Conflict, "no request can be made: the endpoint is deleted, or cannot be read")
 	}
 	r := Request{URL: to.URL}
-	if err := k.deps.DB.QueryRow(ctx, payloadOfSQL, pgx.StrictNamedArgs{"shard": dlv.Shard, "id": d.Event.N}).Scan(&r.Body); err != nil {
-		return Request{}, pg.Fault(fmt.Errorf("read a payload: %w", err))
+	if r.Body, err = readPayload(ctx, k.deps.DB, d.Event); err != nil {
+		return Request{}, err
 	}
 	message := signer.Message{
 		EventID: id.Event.Format(d.Event), DeliveryID: id.Delivery.Format(dlv), EventType: *facts.Type,
