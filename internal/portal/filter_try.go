@@ -1,6 +1,7 @@
 package portal
 
 import (
+	"github.com/postrider/postrider/internal/fault"
 	"github.com/postrider/postrider/internal/id"
 	"github.com/postrider/postrider/internal/web"
 	"github.com/postrider/postrider/subscriptions"
@@ -54,7 +55,7 @@ func (p *pages) tryFilter(v *web.Visit) error {
 	})
 	if err != nil {
 		form.Faults = map[string]string{"filter": web.Reason(err)}
-		return p.showForm(v, of, form, formShown{})
+		return p.showForm(v, of, form, formShown{status: fault.HTTPStatus(fault.Invalid)})
 	}
 	return p.showForm(v, of, form, formShown{result: &filterResult{found.Matches, found.Error}})
 }
