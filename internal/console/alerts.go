@@ -49,7 +49,7 @@ func (p *pages) alerts(v *web.Visit) error {
 	if err != nil {
 		return err
 	}
-	found, next := cut(found, func(a alert.Alert) id.ID { return a.ID })
+	found, next := web.Cut(found, func(a alert.Alert) id.ID { return a.ID })
 	if data.Rows, err = p.alertRows(v.Ctx(), found); err != nil {
 		return err
 	}

@@ -40,7 +40,7 @@ func (p *pages) apiKeys(v *web.Visit) error {
 	if err != nil {
 		return err
 	}
-	found, next := cut(found, func(k auth.Key) id.ID { return k.ID })
+	found, next := web.Cut(found, func(k auth.Key) id.ID { return k.ID })
 	if data.Rows, err = p.keyRows(v.Ctx(), found, v.Now); err != nil {
 		return err
 	}

@@ -53,7 +53,7 @@ func (p *pages) auditLog(v *web.Visit) error {
 	if err != nil {
 		return err
 	}
-	found, next := cut(found, func(r audit.Record) id.ID { return r.ID })
+	found, next := web.Cut(found, func(r audit.Record) id.ID { return r.ID })
 	if data.Rows, err = p.auditRows(v.Ctx(), found); err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // pageSize is how many rows a list shows at once.
-const pageSize = 50
+const pageSize = web.PageSize
 
 type deliveriesPage struct {
 	Form     web.Form // the filter as it was written
@@ -157,12 +157,4 @@ func beside(u *url.URL) (csv, retryAll, cancelAll string) {
 	retryAll = Base + "/deliveries/bulk?" + q.Encode()
 	q.Set("act", "cancel")
 	return csv, retryAll, Base + "/deliveries/bulk?" + q.Encode()
-}
-
-// cut takes a page from a list that was asked for one row more, and gives the id of the page's last row if there is more.
-func cut[T any](found []T, idOf func(T) id.ID) ([]T, id.ID) {
-	if len(found) <= pageSize {
-		return found, id.ID{}
-	}
-	return found[:pageSize], idOf(found[pageSize-1])
 }

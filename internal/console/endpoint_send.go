@@ -63,9 +63,9 @@ func (p *pages) replay(v *web.Visit) error {
 			var count jobs.Count
 			if count, err = p.d.Jobs.Preview(v.Ctx(), request); err == nil {
 				data.Count = &count
-				data.Form.Values.Set("until", request.Window.Until.Format(fieldTime))
+				data.Form.Values.Set("until", request.Window.Until.Format(web.SecondForm))
 				if request.Window.Until.IsZero() {
-					data.Form.Values.Set("until", v.Now.UTC().Add(time.Second).Format(fieldTime))
+					data.Form.Values.Set("until", v.Now.UTC().Add(time.Second).Format(web.SecondForm))
 				}
 			}
 		}

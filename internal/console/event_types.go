@@ -32,7 +32,7 @@ func (p *pages) eventTypes(v *web.Visit) error {
 	if err != nil {
 		return err
 	}
-	found, next := cut(found, func(t subscriptions.EventType) id.ID { return t.ID })
+	found, next := web.Cut(found, func(t subscriptions.EventType) id.ID { return t.ID })
 	return v.Show(web.Page{Name: "event_types", Title: "Event types", Section: "event-types", Data: eventTypesPage{
 		Rows: found, Pager: web.PagerOf(v.R.URL, id.EventType, next),
 		Views: []view{{"In use", Base + "/event-types", !archived}, {"Archived", Base + "/event-types?archived=true", archived}},

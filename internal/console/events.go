@@ -40,7 +40,7 @@ func (p *pages) events(v *web.Visit) error {
 		return err
 	}
 	var next id.ID
-	data.Rows, next = cut(data.Rows, func(e intake.Stored) id.ID { return e.ID })
+	data.Rows, next = web.Cut(data.Rows, func(e intake.Stored) id.ID { return e.ID })
 	data.Pager = web.PagerOf(v.R.URL, id.Event, next)
 	return show(0)
 }

@@ -30,7 +30,7 @@ func (p *pages) jobs(v *web.Visit) error {
 	if err != nil {
 		return err
 	}
-	found, next := cut(found, func(j jobs.Job) id.ID { return j.ID })
+	found, next := web.Cut(found, func(j jobs.Job) id.ID { return j.ID })
 	return v.Show(web.Page{Name: "jobs", Title: "Jobs", Section: "jobs", Data: jobsPage{found, web.PagerOf(v.R.URL, id.Job, next)}})
 }
 

@@ -39,9 +39,6 @@ func readWord[T any](faults *fault.Fields, at, word string, parse func(string) (
 	*into = append(*into, value)
 }
 
-// fieldTime is how a browser's field writes a time.
-const fieldTime = "2006-01-02T15:04:05"
-
 // readTenant reads the tenant that a list is narrowed to, by its id or uid; nil where there is none, or no good one.
 func (p *pages) readTenant(ctx context.Context, faults *fault.Fields, form web.Form) (*id.ID, error) {
 	ref := form.Get("tenant")

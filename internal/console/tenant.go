@@ -82,7 +82,7 @@ func (p *pages) readEndpoints(v *web.Visit, data *tenantPage) error {
 	if err != nil {
 		return err
 	}
-	found, next := cut(found, func(e subscriptions.Endpoint) id.ID { return e.ID })
+	found, next := web.Cut(found, func(e subscriptions.Endpoint) id.ID { return e.ID })
 	data.Endpoints, data.Pager = found, web.PagerOf(v.R.URL, id.Endpoint, next)
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // pageSize is how many rows a list shows at once.
-const pageSize = 50
+const pageSize = web.PageSize
 
 type endpointsPage struct {
 	Rows     []endpointRow
@@ -45,7 +45,7 @@ func (p *pages) endpoints(v *web.Visit) error {
 	if err != nil {
 		return err
 	}
-	found, next := cut(found, func(e subscriptions.Endpoint) id.ID { return e.ID })
+	found, next := web.Cut(found, func(e subscriptions.Endpoint) id.ID { return e.ID })
 	data := endpointsPage{Pager: web.PagerOf(v.R.URL, id.Endpoint, next), MayWrite: v.May(web.Writer)}
 	if data.Rows, err = p.endpointRows(v, found); err != nil {
 		return err

@@ -21,11 +21,3 @@ func readCursor(u *url.URL, kind id.Kind) (id.ID, error) {
 	}
 	return at, nil
 }
-
-// cut takes a page from a list that was asked for one row more, and gives the id of the page's last row if there is more.
-func cut[T any](found []T, idOf func(T) id.ID) ([]T, id.ID) {
-	if len(found) <= pageSize {
-		return found, id.ID{}
-	}
-	return found[:pageSize], idOf(found[pageSize-1])
-}

@@ -20,9 +20,6 @@ type replayPage struct {
 	Count  *jobs.Count // nil: nothing was asked for yet
 }
 
-// fieldTime is how a browser's field has a time.
-const fieldTime = "2006-01-02T15:04"
-
 // replay shows how many past events a window has for the endpoint. It changes nothing; saying yes does. What the endpoint
 // missed is what it begins with.
 func (p *pages) replay(v *web.Visit) error {
@@ -32,7 +29,7 @@ func (p *pages) replay(v *web.Visit) error {
 	}
 	data := replayPage{Head: headOf(v, e, "replay"), Form: web.Form{Values: v.R.URL.Query()}, States: replayStates}
 	if !data.Form.Values.Has("since") {
-		data.Form = web.NewForm("since", v.Now.UTC().Add(-24*time.Hour).Format(fieldTime), "state", jobs.Missing)
+		data.Form = web.NewForm("since", v.Now.UTC().Add(-24*time.Hour).Format(web.MinuteForm), "state", jobs.Missing)
 		return p.showReplay(v, data, nil)
 	}
 	request, err := readReplay(data.Form, t, e)
@@ -45,7 +42,7 @@ func (p *pages) replay(v *web.Visit) error {
 		if err == nil {
 			data.Count = &count
 			if request.Window.Until.IsZero() { // what was counted is what is sent
-				data.Form.Values.Set("until", v.Now.UTC().Add(time.Second).Format(fieldTime+":05"))
+				data.Form.Values.Set("until", v.Now.UTC().Add(time.Second).Format(web.SecondForm))
 			}
 		}
 	}

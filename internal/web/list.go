@@ -9,8 +9,22 @@ import (
 	"github.com/postrider/postrider/internal/id"
 )
 
-// MinuteForm is how a browser's field has a time.
-const MinuteForm = "2006-01-02T15:04"
+// How a browser's field has a time.
+const (
+	MinuteForm = "2006-01-02T15:04"
+	SecondForm = "2006-01-02T15:04:05"
+)
+
+// PageSize is how many rows a page of a list has.
+const PageSize = 50
+
+// Cut takes a page from a list that was asked for one row more, and gives the id of the page's last row if there is more.
+func Cut[T any](found []T, idOf func(T) id.ID) ([]T, id.ID) {
+	if len(found) <= PageSize {
+		return found, id.ID{}
+	}
+	return found[:PageSize], idOf(found[PageSize-1])
+}
 
 // Range reads the times from and to which a list goes: `span` back from now, or `since` and `until`.
 func (f Form) Range(faults *fault.Fields, now time.Time) (since, until time.Time) {
@@ -31,7 +45,7 @@ func (f Form) Time(faults *fault.Fields, name string) time.Time {
 	if text == "" {
 		return time.Time{}
 	}
-	for _, layout := range []string{MinuteForm, "2006-01-02T15:04:05", time.RFC3339, time.DateOnly} {
+	for _, layout := range []string{MinuteForm, SecondForm, time.RFC3339, time.DateOnly} {
 		if t, err := time.Parse(layout, text); err == nil {
 			return t.UTC()
 		}
