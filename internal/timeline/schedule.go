@@ -36,8 +36,14 @@ func Schedule(d dispatcher.Delivery, own, usual []time.Duration) []Step {
 	case failed == len(steps):
 	case d.State == dispatcher.StateSucceeded:
 		steps[failed].Class, steps[failed].Word = "done", "succeeded"
+		failed++
+	case d.State == dispatcher.InFlight:
+		steps[failed].Class, steps[failed].Word = "now", "on its way"
 	case !d.State.Finished():
 		steps[failed].Class, steps[failed].Word = "now", "next"
+	}
+	if d.State.Finished() { // the tries that it did not come to would look as if they were still to be made
+		return steps[:failed]
 	}
 	return steps
 }

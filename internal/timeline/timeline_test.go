@@ -51,7 +51,9 @@ func TestWhereADeliveryStandsInItsSchedule(t *testing.T) {
 	for want, d := range map[string]dispatcher.Delivery{
 		"now,,":          {State: dispatcher.Pending},
 		"past,now,":      {State: dispatcher.Pending, Attempts: 1, Failures: 1},
-		"past,done,":     {State: dispatcher.StateSucceeded, Attempts: 2, Failures: 2},
+		"past,past,now":  {State: dispatcher.InFlight, Attempts: 3, Failures: 2},
+		"past,done":      {State: dispatcher.StateSucceeded, Attempts: 2, Failures: 2},
+		"past":           {State: dispatcher.StateFailed, Attempts: 1, Failures: 1}, // at once, and nothing is to come
 		"past,past,past": {State: dispatcher.StateFailed, Attempts: 3, Failures: 3},
 	} {
 		if got := classes(d); got != want {
