@@ -49,6 +49,9 @@ func (d *demo) show(ctx context.Context) error {
 	if err := d.makeEndpoint(ctx); err != nil {
 		return err
 	}
+	if err := d.describeType(ctx); err != nil {
+		return err
+	}
 	sent, err := d.send(ctx)
 	if err != nil {
 		return err
@@ -90,6 +93,21 @@ func (d *demo) makeEndpoint(ctx context.Context) error {
 	}
 	if err != nil {
 		return fmt.Errorf("make the demo endpoint: %w", err)
+	}
+	return nil
+}
+
+// describeType puts the demo's event type into the catalogue, unless somebody has described it already: a portal with nothing
+// to choose from shows little.
+func (d *demo) describeType(ctx context.Context) error {
+	path := []string{"event-types", demoType}
+	_, err := d.client.do(ctx, call{method: http.MethodGet, path: path})
+	if !isStatus(err, http.StatusNotFound) {
+		return err
+	}
+	body := []byte(`{"description":"An order was paid.","example":{"order":"A-1001","amount":"49.90","currency":"EUR"}}`)
+	if _, err := d.client.do(ctx, call{method: http.MethodPut, path: path, body: body}); err != nil {
+		return fmt.Errorf("describe the demo's event type: %w", err)
 	}
 	return nil
 }
