@@ -20,7 +20,7 @@ type Attempt struct {
 func Attempts(attempts []dispatcher.Attempt, made time.Time, more bool) []Attempt {
 	out := make([]Attempt, 0, len(attempts))
 	for i, a := range attempts {
-		view := Attempt{Attempt: a, Body: web.NewBody(a.ResponseBody, a.Truncated), Waterfall: Draw(a.Timings), Open: i == 0}
+		view := Attempt{Attempt: a, Body: web.NewBody(a.ResponseBody, a.Truncated), Open: i == 0}
 		switch {
 		case i+1 < len(attempts):
 			if before := attempts[i+1]; before.Timings.Total != nil {
@@ -31,6 +31,7 @@ func Attempts(attempts []dispatcher.Attempt, made time.Time, more bool) []Attemp
 			waited := a.StartedAt.Sub(made)
 			view.Waited = &waited
 		}
+		view.Waterfall = Draw(view.Waited, a.Timings)
 		out = append(out, view)
 	}
 	return out
