@@ -54,7 +54,8 @@ func (w *world) newSite() site {
 		PortalURL: func(string) string { return "" }, Schedule: dispatcher.DefaultSchedule, UserAgent: "Postrider/bench", Version: "bench",
 	})
 	s.portal = portal.New(portal.Deps{
-		Subscriptions: w.store, Intake: events, Deliveries: desk, Door: auth.NewDoor(keys, auth.DoorOptions{}), Sessions: s.sessions, Wake: wake, AddressClass: egress.Class,
+		Subscriptions: w.store, Intake: events, Deliveries: desk, Door: auth.NewDoor(keys, auth.DoorOptions{}), Sessions: s.sessions,
+		Jobs: s.jobs, Stats: stats.NewReader(w.db, w.clock.Now), Wake: wake, AddressClass: egress.Class,
 		Now: w.clock.Now, Logger: zerolog.Nop(), Schedule: dispatcher.DefaultSchedule, Look: portal.Look{Name: "Webhooks"},
 	})
 	return s
