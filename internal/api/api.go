@@ -11,6 +11,7 @@ import (
 	"context"
 	"net/http"
 	"net/netip"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/prometheus/client_golang/prometheus"
@@ -57,7 +58,9 @@ type Deps struct {
 
 	Bodies     BodyPace // how fast a request's body has to come
 	MaxPayload int64    // bytes, as events.max_payload
-	Version    string   // of Postrider, for the documentation
+	// EmptyAfter is how long a search looks for the first thing of a page before the page comes empty; 0: a second.
+	EmptyAfter time.Duration
+	Version    string // of Postrider, for the documentation
 }
 
 type server struct {
@@ -77,6 +80,9 @@ func New(d Deps) http.Handler {
 	}
 	if d.Door == nil {
 		d.Door = auth.NewDoor(d.Keys, auth.DoorOptions{})
+	}
+	if d.EmptyAfter == 0 {
+		d.EmptyAfter = usualEmptyAfter
 	}
 	if d.AddressClass == nil {
 		d.AddressClass = func(netip.Addr) string { return "unknown" }

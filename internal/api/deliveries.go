@@ -71,7 +71,7 @@ func (s *server) listDeliveries(ctx context.Context, in *listDeliveriesIn) (*pag
 	if err != nil {
 		return nil, err
 	}
-	return searchPage(id.Delivery, in.PageIn, func(limit int, before id.ID) ([]dispatcher.Delivery, id.ID, error) {
+	return searchPage(id.Delivery, in.PageIn, s.d.EmptyAfter, func(limit int, before id.ID) ([]dispatcher.Delivery, id.ID, error) {
 		p, err := s.d.Deliveries.Search(ctx, filter, limit, before)
 		if fault.Is(err, fault.Invalid) { // about the free text, or a search that takes too long for one
 			err = repoint(err, func(string) string { return "?q" })

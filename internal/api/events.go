@@ -64,7 +64,7 @@ func (s *server) listEvents(ctx context.Context, in *listEventsIn) (*pageOut[Eve
 	if err := faults.Err(); err != nil {
 		return nil, err
 	}
-	return searchPage(id.Event, in.PageIn, func(limit int, before id.ID) ([]intake.Stored, id.ID, error) {
+	return searchPage(id.Event, in.PageIn, s.d.EmptyAfter, func(limit int, before id.ID) ([]intake.Stored, id.ID, error) {
 		p, err := s.d.Intake.Search(ctx, tenantOf(ctx).ID, filter, limit, before)
 		return p.Events, p.Next, err
 	}, viewEvent)

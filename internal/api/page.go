@@ -31,7 +31,7 @@ type pageOut[T any] struct {
 func readPage[T, J any](
 	kind id.Kind, in PageIn, list func(limit int, before id.ID) ([]T, error), show func(T) J, idOf func(T) id.ID,
 ) (*pageOut[J], error) {
-	return searchPage(kind, in, func(limit int, before id.ID) (found []T, next id.ID, err error) {
+	return searchPage(kind, in, 0, func(limit int, before id.ID) (found []T, next id.ID, err error) {
 		if found, err = list(limit+1, before); err == nil && len(found) > limit {
 			found, next = found[:limit], idOf(found[limit-1])
 		}
@@ -39,20 +39,20 @@ func readPage[T, J any](
 	}, show)
 }
 
-// emptyAfter is how long is looked for the first thing of a page before it comes empty, with more to look through.
-const emptyAfter = time.Second
+// usualEmptyAfter is Deps.EmptyAfter where nothing else is said.
+const usualEmptyAfter = time.Second
 
 // searchPage is for lists that say themselves where the next page begins: a search may stop after some time, with a page
-// that is not full.
+// that is not full. A program that reads one page only takes an empty one for the end, so it gets one, with more to look
+// through, only after so long.
 func searchPage[T, J any](
-	kind id.Kind, in PageIn, search func(limit int, before id.ID) (found []T, next id.ID, err error), show func(T) J,
+	kind id.Kind, in PageIn, emptyAfter time.Duration, search func(limit int, before id.ID) (found []T, next id.ID, err error), show func(T) J,
 ) (*pageOut[J], error) {
 	before, err := parseCursor(kind, in.Cursor)
 	if err != nil {
 		return nil, err
 	}
 	found, next, err := search(in.Limit, before)
-	// A program that reads one page only takes an empty one for the end, so it gets one only after a good while.
 	for begun := time.Now(); err == nil && len(found) == 0 && !next.IsZero() && time.Since(begun) < emptyAfter; {
 		found, next, err = search(in.Limit, next)
 	}

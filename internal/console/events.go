@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"time"
 
 	"github.com/postrider/postrider/internal/fault"
 	"github.com/postrider/postrider/internal/id"
@@ -17,6 +18,8 @@ type eventsPage struct {
 	Tenant *subscriptions.Tenant // whose events they are; nil: nobody was named
 	Rows   []intake.Stored
 	Pager  web.Pager
+	// Searched is how far back the search has looked, where it gave up before its end.
+	Searched time.Time
 }
 
 // events lists a tenant's events, the newest first.
@@ -30,8 +33,9 @@ func (p *pages) events(v *web.Visit) error {
 		return v.Show(web.Page{Name: "events", Title: "Events", Section: "events", Status: status, Data: data})
 	}
 	f, before, err := p.readEventFilter(v, &data)
+	var found intake.Page
 	if err == nil && data.Tenant != nil {
-		data.Rows, err = p.d.Intake.Events(v.Ctx(), data.Tenant.ID, f, pageSize+1, before)
+		found, err = p.d.Intake.Search(v.Ctx(), data.Tenant.ID, f, web.PageSize, before)
 	}
 	if data.Form.Mark(err) {
 		return show(fault.HTTPStatus(fault.CodeOf(err)))
@@ -39,9 +43,10 @@ func (p *pages) events(v *web.Visit) error {
 	if err != nil {
 		return err
 	}
-	var next id.ID
-	data.Rows, next = web.Cut(data.Rows, func(e intake.Stored) id.ID { return e.ID })
-	data.Pager = web.PagerOf(v.R.URL, id.Event, next)
+	data.Rows, data.Pager = found.Events, web.PagerOf(v.R.URL, id.Event, found.Next)
+	if len(found.Events) < web.PageSize {
+		data.Searched = found.SearchedTo
+	}
 	return show(0)
 }
 
