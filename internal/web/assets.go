@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"path"
 	"strings"
+	"sync"
 )
 
 //go:embed assets
@@ -21,8 +22,8 @@ type asset struct {
 	plain, zipped  []byte
 }
 
-// assets is all of them, by their names.
-var assets = loadAssets()
+// assets is all of them, by their names: read and zipped when the first page is made, which most commands never do.
+var assets = sync.OnceValue(loadAssets)
 
 func loadAssets() map[string]asset {
 	entries, err := assetFiles.ReadDir("assets")
@@ -53,7 +54,7 @@ func newAsset(name string, content []byte) asset {
 
 // Asset gives the address of one of the files that browsers load.
 func Asset(name string) string {
-	a, ok := assets[name]
+	a, ok := assets()[name]
 	if !ok {
 		panic("web: there is no asset " + name) // a template's mistake; its first rendering shows it
 	}
@@ -65,7 +66,7 @@ func Assets() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("X-Content-Type-Options", "nosniff")
-		a, ok := assets[r.PathValue("name")]
+		a, ok := assets()[r.PathValue("name")]
 		if !ok || a.url != r.URL.Path {
 			h.Set("Cache-Control", "no-store") // of another version: the page that asked for it is old
 			http.NotFound(w, r)

@@ -78,7 +78,7 @@ func TestBodiesAreShownAsWhatTheyAre(t *testing.T) {
 func TestAssets(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"app.css", "app.js", "icons.svg", "favicon.svg", "htmx-2.0.11.min.js", "uplot-1.6.32.min.js", "uplot-1.6.32.min.css"} {
-		if a := assets[name]; !strings.HasSuffix(a.url, "/"+name) || a.mediaType == "" || len(a.zipped) == 0 {
+		if a := assets()[name]; !strings.HasSuffix(a.url, "/"+name) || a.mediaType == "" || len(a.zipped) == 0 {
 			t.Errorf("%s is served as %q from %q", name, a.mediaType, a.url)
 		}
 	}
@@ -92,7 +92,7 @@ func TestVendoredFilesAreUntouched(t *testing.T) {
 		"uplot-1.6.32.min.js":  "19c8d4c6ad88929a79f4ae49d6f7161566dfd0ba3d15cc495e974f787eb78f1f",
 		"uplot-1.6.32.min.css": "df630c6a8d6f8eeaff264b50f73ce5b114f646ffd9a0bb74f049b0a00135fa04",
 	} {
-		if got := sumOf(assets[name].plain); got != sum {
+		if got := sumOf(assets()[name].plain); got != sum {
 			t.Errorf("%s has the SHA-256 %s", name, got)
 		}
 	}
