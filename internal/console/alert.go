@@ -53,9 +53,9 @@ type alertPage struct {
 }
 
 func (p *pages) alert(v *web.Visit) error {
-	alr, err := id.Alert.Parse(v.R.PathValue("alr"))
+	alr, err := v.PathID("alr", id.Alert, "alert")
 	if err != nil {
-		return fault.New(fault.NotFound, "no such alert")
+		return err
 	}
 	data, err := p.readAlert(v.Ctx(), alr)
 	if err != nil {
@@ -83,11 +83,11 @@ func (p *pages) readAlert(ctx context.Context, alr id.ID) (alertPage, error) {
 	data.Alert = rows[0]
 	f := p.behind(a, data.Endpoint)
 	data.Since, data.All = f.Since, deliveriesPath(f)
-	found, err := p.d.Deliveries.Search(ctx, f, pageSize, id.ID{})
+	found, err := p.d.Deliveries.Search(ctx, f, web.PageSize, id.ID{})
 	if err != nil {
 		return data, err
 	}
-	data.Searched = gaveUpAt(found, pageSize)
+	data.Searched = gaveUpAt(found, web.PageSize)
 	data.Deliveries, err = p.rows(ctx, found.Deliveries)
 	return data, err
 }
@@ -142,9 +142,9 @@ func (p *pages) resolveAlert(v *web.Visit) error {
 
 // actOnAlert does something to the alert of the path, in the visitor's name, and shows it again.
 func (p *pages) actOnAlert(v *web.Visit, act func(ctx context.Context, alr id.ID, by string) (alert.Alert, error), done string) error {
-	alr, err := id.Alert.Parse(v.R.PathValue("alr"))
+	alr, err := v.PathID("alr", id.Alert, "alert")
 	if err != nil {
-		return fault.New(fault.NotFound, "no such alert")
+		return err
 	}
 	page := objectPath(id.Alert, alr)
 	if _, err := act(v.Ctx(), alr, v.Session.Principal.Name); err != nil {

@@ -45,7 +45,7 @@ func (p *pages) alerts(v *web.Visit) error {
 	if err != nil {
 		return err
 	}
-	found, err := p.d.Alerts.List(v.Ctx(), states, tenant, pageSize+1, before)
+	found, err := p.d.Alerts.List(v.Ctx(), states, tenant, web.PageSize+1, before)
 	if err != nil {
 		return err
 	}
@@ -85,9 +85,7 @@ func (p *pages) readAlertFilter(ctx context.Context, form web.Form) (states []al
 	if tenant, err = p.readTenant(ctx, &faults, form); err != nil {
 		return nil, nil, before, err
 	}
-	if cursor := readID(&faults, form, "cursor", id.Alert); cursor != nil {
-		before = *cursor
-	}
+	before = readCursor(&faults, form, id.Alert)
 	return states, tenant, before, faults.Err()
 }
 
@@ -106,11 +104,7 @@ func (p *pages) alertRows(ctx context.Context, found []alert.Alert) ([]alertRow,
 	for _, a := range found {
 		tenants, endpoints = append(tenants, a.Tenant), append(endpoints, a.Endpoint)
 	}
-	names, err := p.d.Subscriptions.TenantNames(ctx, tenants)
-	if err != nil {
-		return nil, err
-	}
-	urls, err := p.d.Subscriptions.EndpointURLs(ctx, endpoints)
+	names, urls, err := p.called(ctx, tenants, endpoints)
 	if err != nil {
 		return nil, err
 	}

@@ -28,15 +28,12 @@ func (p *pages) apiKeys(v *web.Visit) error {
 	data := keysPage{Form: web.Form{Values: v.R.URL.Query()}}
 	page := web.Page{Name: "api_keys", Title: "API keys", Section: "api-keys"}
 	var faults fault.Fields
-	var before id.ID
-	if cursor := readID(&faults, data.Form, "cursor", id.Key); cursor != nil {
-		before = *cursor
-	}
+	before := readCursor(&faults, data.Form, id.Key)
 	if data.Form.Mark(faults.Err()) {
 		page.Status, page.Data = http.StatusUnprocessableEntity, data
 		return v.Show(page)
 	}
-	found, err := p.d.Keys.List(v.Ctx(), pageSize+1, before)
+	found, err := p.d.Keys.List(v.Ctx(), web.PageSize+1, before)
 	if err != nil {
 		return err
 	}
@@ -109,9 +106,9 @@ func (p *pages) revokeKey(v *web.Visit) error {
 }
 
 func readKeyPath(v *web.Visit) (id.ID, error) {
-	key, err := id.Key.Parse(v.R.PathValue("key"))
+	key, err := v.PathID("key", id.Key, "API key")
 	if err != nil {
-		return id.ID{}, fault.New(fault.NotFound, "no such API key")
+		return id.ID{}, err
 	}
 	return key, nil
 }

@@ -49,7 +49,7 @@ func (p *pages) auditLog(v *web.Visit) error {
 	if err != nil {
 		return err
 	}
-	found, err := p.d.Audit.List(v.Ctx(), f, pageSize+1, before)
+	found, err := p.d.Audit.List(v.Ctx(), f, web.PageSize+1, before)
 	if err != nil {
 		return err
 	}
@@ -83,9 +83,7 @@ func (p *pages) readAuditFilter(v *web.Visit, form web.Form) (f audit.Filter, be
 		return f, before, err
 	}
 	f.Since, f.Until = form.Range(&faults, v.Now)
-	if cursor := readID(&faults, form, "cursor", id.Audit); cursor != nil {
-		before = *cursor
-	}
+	before = readCursor(&faults, form, id.Audit)
 	return f, before, faults.Err()
 }
 

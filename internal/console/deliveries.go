@@ -12,9 +12,6 @@ import (
 	"github.com/postrider/postrider/internal/web"
 )
 
-// pageSize is how many rows a list shows at once.
-const pageSize = web.PageSize
-
 type deliveriesPage struct {
 	Form     web.Form // the filter as it was written
 	Views    []view
@@ -66,7 +63,7 @@ func (p *pages) deliveries(v *web.Visit) error {
 	if err != nil {
 		return p.badFilter(v, title, data, err)
 	}
-	page, err := p.d.Deliveries.Search(v.Ctx(), f, pageSize, before)
+	page, err := p.d.Deliveries.Search(v.Ctx(), f, web.PageSize, before)
 	if err != nil {
 		return p.badFilter(v, title, data, err)
 	}
@@ -74,7 +71,7 @@ func (p *pages) deliveries(v *web.Visit) error {
 		return err
 	}
 	data.Pager = web.PagerOf(v.R.URL, id.Delivery, page.Next)
-	data.Searched = gaveUpAt(page, pageSize)
+	data.Searched = gaveUpAt(page, web.PageSize)
 	return v.Show(web.Page{Name: "deliveries", Title: title, Section: "deliveries", Data: data})
 }
 
@@ -102,9 +99,7 @@ func (p *pages) readFilter(ctx context.Context, form web.Form, now time.Time) (f
 	}
 	f.EventType, f.Query = form.Get("event_type"), form.Get("q")
 	f.Since, f.Until = form.Range(&faults, now)
-	if cursor := readID(&faults, form, "cursor", id.Delivery); cursor != nil {
-		before = *cursor
-	}
+	before = readCursor(&faults, form, id.Delivery)
 	return f, before, faults.Err()
 }
 
@@ -114,11 +109,7 @@ func (p *pages) rows(ctx context.Context, found []dispatcher.Delivery) ([]delive
 	for _, d := range found {
 		tenants, endpoints = append(tenants, d.Tenant), append(endpoints, d.Endpoint)
 	}
-	names, err := p.d.Subscriptions.TenantNames(ctx, tenants)
-	if err != nil {
-		return nil, err
-	}
-	urls, err := p.d.Subscriptions.EndpointURLs(ctx, endpoints)
+	names, urls, err := p.called(ctx, tenants, endpoints)
 	if err != nil {
 		return nil, err
 	}
@@ -127,6 +118,17 @@ func (p *pages) rows(ctx context.Context, found []dispatcher.Delivery) ([]delive
 		out = append(out, deliveryRow{Delivery: d, TenantName: names[d.Tenant], URL: urls[d.Endpoint]})
 	}
 	return out, nil
+}
+
+// called looks up what tenants are called and where endpoints are, each in one statement.
+func (p *pages) called(ctx context.Context, tenants, endpoints []id.ID) (names, urls map[id.ID]string, err error) {
+	if names, err = p.d.Subscriptions.TenantNames(ctx, tenants); err != nil {
+		return nil, nil, err
+	}
+	if urls, err = p.d.Subscriptions.EndpointURLs(ctx, endpoints); err != nil {
+		return nil, nil, err
+	}
+	return names, urls, nil
 }
 
 func filterChoices() choices {

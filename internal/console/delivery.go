@@ -37,9 +37,9 @@ type eventFacts struct {
 }
 
 func (p *pages) delivery(v *web.Visit) error {
-	dlv, err := id.Delivery.Parse(v.R.PathValue("dlv"))
+	dlv, err := v.PathID("dlv", id.Delivery, "delivery")
 	if err != nil {
-		return fault.New(fault.NotFound, "no such delivery")
+		return err
 	}
 	data, err := p.readDelivery(v.Ctx(), dlv)
 	if err != nil {
@@ -134,9 +134,9 @@ func (p *pages) cancelDelivery(v *web.Visit) error {
 
 // actOn does something to the delivery of the path, and shows it again.
 func (p *pages) actOn(v *web.Visit, act func(id.ID) error, done string) error {
-	dlv, err := id.Delivery.Parse(v.R.PathValue("dlv"))
+	dlv, err := v.PathID("dlv", id.Delivery, "delivery")
 	if err != nil {
-		return fault.New(fault.NotFound, "no such delivery")
+		return err
 	}
 	page := Base + "/deliveries/" + id.Delivery.Format(dlv)
 	if err := act(dlv); err != nil {

@@ -117,9 +117,9 @@ func (p *pages) readRecent(ctx context.Context, data *endpointPage, e subscripti
 
 // endpointOf finds the endpoint of the path.
 func (p *pages) endpointOf(v *web.Visit) (subscriptions.Endpoint, error) {
-	ep, err := id.Endpoint.Parse(v.R.PathValue("ep"))
+	ep, err := v.PathID("ep", id.Endpoint, "endpoint")
 	if err != nil {
-		return subscriptions.Endpoint{}, fault.New(fault.NotFound, "no such endpoint")
+		return subscriptions.Endpoint{}, err
 	}
 	return p.d.Subscriptions.EndpointByID(v.Ctx(), ep)
 }

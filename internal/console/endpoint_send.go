@@ -1,7 +1,6 @@
 package console
 
 import (
-	"strings"
 	"time"
 
 	"github.com/postrider/postrider/internal/duration"
@@ -104,9 +103,9 @@ func (p *pages) postReplay(v *web.Visit) error {
 
 // replayEvent sends one event again to all endpoints of its tenant.
 func (p *pages) replayEvent(v *web.Visit) error {
-	evt, err := id.Event.Parse(v.R.PathValue("evt"))
+	evt, err := v.PathID("evt", id.Event, "event")
 	if err != nil {
-		return fault.New(fault.NotFound, "no such event")
+		return err
 	}
 	owner, err := p.d.Intake.Owner(v.Ctx(), evt)
 	if err != nil {
@@ -131,14 +130,9 @@ var replayStates = []web.Option{
 // readReplay reads a window: `since`, `until`, `state`, and `types` with commas between.
 func readReplay(form web.Form, e subscriptions.Endpoint) (jobs.Request, error) {
 	var faults fault.Fields
-	w := &jobs.Window{Endpoint: &e.ID, Since: form.Time(&faults, "since"), Until: form.Time(&faults, "until")}
+	w := &jobs.Window{Endpoint: &e.ID, Since: form.Time(&faults, "since"), Until: form.Time(&faults, "until"), Types: form.Words("types")}
 	if state := form.Get("state"); state != "" && state != "all" {
 		w.States = []string{state}
-	}
-	for pattern := range strings.SplitSeq(form.Get("types"), ",") {
-		if pattern = strings.TrimSpace(pattern); pattern != "" {
-			w.Types = append(w.Types, pattern)
-		}
 	}
 	return jobs.Request{Kind: jobs.Replay, Tenant: &e.TenantID, Window: w}, faults.Err()
 }

@@ -48,7 +48,7 @@ func (p *pages) endpoints(v *web.Visit) error {
 		return err
 	}
 	data.Pager = web.PagerOf(v.R.URL, id.Endpoint, found.Next)
-	data.Looking = !found.Next.IsZero() && len(found.Things) < pageSize
+	data.Looking = !found.Next.IsZero() && len(found.Things) < web.PageSize
 	if data.Rows, err = p.endpointRows(v.Ctx(), found.Things, v.Now); err != nil {
 		return err
 	}
@@ -58,17 +58,14 @@ func (p *pages) endpoints(v *web.Visit) error {
 // findEndpoints finds the endpoints that a list is about: those of a tenant, those that are not well, or all, with a text.
 func (p *pages) findEndpoints(ctx context.Context, form web.Form) (found subscriptions.Found[subscriptions.Endpoint], err error) {
 	var faults fault.Fields
-	var before id.ID
-	if cursor := readID(&faults, form, "cursor", id.Endpoint); cursor != nil {
-		before = *cursor
-	}
+	before := readCursor(&faults, form, id.Endpoint)
 	if err := faults.Err(); err != nil {
 		return found, err
 	}
 	if health := form.Get("health"); health != "" {
-		return p.d.Subscriptions.EndpointsThatAre(ctx, health, pageSize, before)
+		return p.d.Subscriptions.EndpointsThatAre(ctx, health, web.PageSize, before)
 	}
-	return p.d.Subscriptions.SearchEndpoints(ctx, form.Get("q"), pageSize, before)
+	return p.d.Subscriptions.SearchEndpoints(ctx, form.Get("q"), web.PageSize, before)
 }
 
 // healthViews are the ways that endpoints can be.

@@ -20,15 +20,12 @@ type eventTypesPage struct {
 func (p *pages) eventTypes(v *web.Visit) error {
 	form := web.Form{Values: v.R.URL.Query()}
 	var faults fault.Fields
-	var before id.ID
-	if cursor := readID(&faults, form, "cursor", id.EventType); cursor != nil {
-		before = *cursor
-	}
+	before := readCursor(&faults, form, id.EventType)
 	if err := faults.Err(); err != nil {
 		return err
 	}
 	archived := form.Get("archived") == "true"
-	found, err := p.d.Subscriptions.EventTypes(v.Ctx(), &archived, pageSize+1, before)
+	found, err := p.d.Subscriptions.EventTypes(v.Ctx(), &archived, web.PageSize+1, before)
 	if err != nil {
 		return err
 	}

@@ -64,9 +64,7 @@ func (p *pages) readEventFilter(v *web.Visit, data *eventsPage) (f intake.Filter
 	}
 	f.Type, f.Status = form.Get("type"), form.Get("status")
 	f.Since, f.Until = form.Range(&faults, v.Now)
-	if cursor := readID(&faults, form, "cursor", id.Event); cursor != nil {
-		before = *cursor
-	}
+	before = readCursor(&faults, form, id.Event)
 	return f, before, faults.Err()
 }
 
@@ -96,9 +94,9 @@ var skipWords = map[subscriptions.SkipReason]string{
 }
 
 func (p *pages) event(v *web.Visit) error {
-	evt, err := id.Event.Parse(v.R.PathValue("evt"))
+	evt, err := v.PathID("evt", id.Event, "event")
 	if err != nil {
-		return fault.New(fault.NotFound, "no such event")
+		return err
 	}
 	data, err := p.readEvent(v.Ctx(), evt)
 	if err != nil {
@@ -156,9 +154,9 @@ func (p *pages) readSkipped(ctx context.Context, data *eventPage) error {
 
 // cancelEvent cancels what of an event is not finished, as far as it is not in flight.
 func (p *pages) cancelEvent(v *web.Visit) error {
-	evt, err := id.Event.Parse(v.R.PathValue("evt"))
+	evt, err := v.PathID("evt", id.Event, "event")
 	if err != nil {
-		return fault.New(fault.NotFound, "no such event")
+		return err
 	}
 	if _, err := p.d.Intake.Owner(v.Ctx(), evt); err != nil {
 		return err
@@ -176,9 +174,9 @@ func (p *pages) cancelEvent(v *web.Visit) error {
 
 // payload gives an event's payload as a file, whatever it is: a browser saves it and does not show it.
 func (p *pages) payload(v *web.Visit) error {
-	evt, err := id.Event.Parse(v.R.PathValue("evt"))
+	evt, err := v.PathID("evt", id.Event, "event")
 	if err != nil {
-		return fault.New(fault.NotFound, "no such event")
+		return err
 	}
 	owner, err := p.d.Intake.Owner(v.Ctx(), evt)
 	if err != nil {

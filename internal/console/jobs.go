@@ -19,14 +19,11 @@ type jobsPage struct {
 
 func (p *pages) jobs(v *web.Visit) error {
 	var faults fault.Fields
-	var before id.ID
-	if cursor := readID(&faults, web.Form{Values: v.R.URL.Query()}, "cursor", id.Job); cursor != nil {
-		before = *cursor
-	}
+	before := readCursor(&faults, web.Form{Values: v.R.URL.Query()}, id.Job)
 	if err := faults.Err(); err != nil {
 		return err
 	}
-	found, err := p.d.Jobs.List(v.Ctx(), nil, pageSize+1, before)
+	found, err := p.d.Jobs.List(v.Ctx(), nil, web.PageSize+1, before)
 	if err != nil {
 		return err
 	}
@@ -36,31 +33,28 @@ func (p *pages) jobs(v *web.Visit) error {
 
 type jobPage struct {
 	jobs.Job
-	Share int // of a hundred
 	Asked []hiddenField
 }
 
 // job shows how far a job has come. While it runs the page looks again by itself.
 func (p *pages) job(v *web.Visit) error {
-	job, err := id.Job.Parse(v.R.PathValue("job"))
+	job, err := v.PathID("job", id.Job, "job")
 	if err != nil {
-		return fault.New(fault.NotFound, "no such job")
+		return err
 	}
 	found, err := p.d.Jobs.Get(v.Ctx(), job)
 	if err != nil {
 		return err
 	}
-	data := jobPage{Job: found, Asked: asked(found.Spec)}
-	if data.Share = 100; found.Matched > 0 {
-		data.Share = int(min((found.Done+found.Skipped)*100/found.Matched, 100))
-	}
-	return v.Show(web.Page{Name: "job", Title: "Job " + id.Job.Format(job), Section: "jobs", Data: data})
+	return v.Show(web.Page{
+		Name: "job", Title: "Job " + id.Job.Format(job), Section: "jobs", Data: jobPage{Job: found, Asked: asked(found.Spec)},
+	})
 }
 
 func (p *pages) cancelJob(v *web.Visit) error {
-	job, err := id.Job.Parse(v.R.PathValue("job"))
+	job, err := v.PathID("job", id.Job, "job")
 	if err != nil {
-		return fault.New(fault.NotFound, "no such job")
+		return err
 	}
 	page := Base + "/jobs/" + id.Job.Format(job)
 	if _, err := p.d.Jobs.Cancel(v.Ctx(), job); err != nil {

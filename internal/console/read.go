@@ -26,6 +26,14 @@ func readID(faults *fault.Fields, form web.Form, name string, kind id.Kind) *id.
 	return &found
 }
 
+// readCursor reads where a list goes on; the zero id is its beginning.
+func readCursor(faults *fault.Fields, form web.Form, kind id.Kind) id.ID {
+	if at := readID(faults, form, "cursor", kind); at != nil {
+		return *at
+	}
+	return id.ID{}
+}
+
 // readWord reads one of a set of words; "" is none.
 func readWord[T any](faults *fault.Fields, at, word string, parse func(string) (T, error), into *[]T) {
 	if word == "" {

@@ -42,7 +42,7 @@ func (p *pages) tenant(v *web.Visit) error {
 		return err
 	}
 	if data.CanChange {
-		keys, err := p.d.Keys.OfTenant(v.Ctx(), t.ID, pageSize)
+		keys, err := p.d.Keys.OfTenant(v.Ctx(), t.ID, web.PageSize)
 		if err != nil {
 			return err
 		}
@@ -71,14 +71,11 @@ func (p *pages) readTenantPage(ctx context.Context, data *tenantPage) (err error
 // readEndpoints reads a page of a tenant's endpoints: most have a handful.
 func (p *pages) readEndpoints(v *web.Visit, data *tenantPage) error {
 	var faults fault.Fields
-	var before id.ID
-	if cursor := readID(&faults, web.Form{Values: v.R.URL.Query()}, "cursor", id.Endpoint); cursor != nil {
-		before = *cursor
-	}
+	before := readCursor(&faults, web.Form{Values: v.R.URL.Query()}, id.Endpoint)
 	if err := faults.Err(); err != nil {
 		return err
 	}
-	found, err := p.d.Subscriptions.Endpoints(v.Ctx(), data.Tenant, pageSize+1, before)
+	found, err := p.d.Subscriptions.Endpoints(v.Ctx(), data.Tenant, web.PageSize+1, before)
 	if err != nil {
 		return err
 	}

@@ -38,12 +38,9 @@ func (p *pages) tenants(v *web.Visit) error {
 
 func (p *pages) findTenants(ctx context.Context, form web.Form) (subscriptions.Found[subscriptions.Tenant], error) {
 	var faults fault.Fields
-	var before id.ID
-	if cursor := readID(&faults, form, "cursor", id.Tenant); cursor != nil {
-		before = *cursor
-	}
+	before := readCursor(&faults, form, id.Tenant)
 	if err := faults.Err(); err != nil {
 		return subscriptions.Found[subscriptions.Tenant]{}, err
 	}
-	return p.d.Subscriptions.SearchTenants(ctx, form.Get("q"), pageSize, before)
+	return p.d.Subscriptions.SearchTenants(ctx, form.Get("q"), web.PageSize, before)
 }

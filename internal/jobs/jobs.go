@@ -72,6 +72,14 @@ type Job struct {
 // CreatedAt is when it was made.
 func (j Job) CreatedAt() time.Time { return j.ID.Time() }
 
+// Share is how much of what was matched has had its turn, of a hundred.
+func (j Job) Share() int {
+	if j.Matched <= 0 {
+		return 100
+	}
+	return int(min((j.Done+j.Skipped)*100/j.Matched, 100))
+}
+
 // Deps is what jobs work with.
 type Deps struct {
 	DB     *pgxpool.Pool

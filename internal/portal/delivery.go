@@ -29,9 +29,9 @@ type deliveryPage struct {
 
 // deliveryOf gives the delivery of the path, which is one of the visitor's or not there.
 func (p *pages) deliveryOf(v *web.Visit) (dispatcher.Delivery, error) {
-	dlv, err := id.Delivery.Parse(v.R.PathValue("dlv"))
+	dlv, err := v.PathID("dlv", id.Delivery, "delivery")
 	if err != nil {
-		return dispatcher.Delivery{}, fault.New(fault.NotFound, "no such delivery")
+		return dispatcher.Delivery{}, err
 	}
 	d, err := p.d.Deliveries.Get(v.Ctx(), dlv)
 	if err == nil && d.Tenant != *v.Session.Principal.Tenant {

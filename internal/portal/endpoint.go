@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/postrider/postrider/dispatcher"
-	"github.com/postrider/postrider/internal/fault"
 	"github.com/postrider/postrider/internal/id"
 	"github.com/postrider/postrider/internal/web"
 	"github.com/postrider/postrider/subscriptions"
@@ -45,9 +44,9 @@ func (p *pages) endpointOf(v *web.Visit) (subscriptions.Tenant, subscriptions.En
 	if err != nil {
 		return subscriptions.Tenant{}, subscriptions.Endpoint{}, err
 	}
-	ep, err := id.Endpoint.Parse(v.R.PathValue("ep"))
+	ep, err := v.PathID("ep", id.Endpoint, "endpoint")
 	if err != nil {
-		return t, subscriptions.Endpoint{}, fault.New(fault.NotFound, "no such endpoint")
+		return t, subscriptions.Endpoint{}, err
 	}
 	e, err := p.d.Subscriptions.Endpoint(v.Ctx(), t, id.Endpoint.Format(ep))
 	return t, e, err

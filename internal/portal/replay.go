@@ -2,7 +2,6 @@ package portal
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/postrider/postrider/internal/fault"
@@ -100,21 +99,15 @@ var replayStates = []web.Option{
 // readReplay reads a window: `since`, `until`, `state`, and `types` with commas between.
 func readReplay(form web.Form, t subscriptions.Tenant, e subscriptions.Endpoint) (jobs.Request, error) {
 	var faults fault.Fields
-	w := &jobs.Window{Endpoint: &e.ID, Since: form.Time(&faults, "since"), Until: form.Time(&faults, "until")}
+	w := &jobs.Window{Endpoint: &e.ID, Since: form.Time(&faults, "since"), Until: form.Time(&faults, "until"), Types: form.Words("types")}
 	if state := form.Get("state"); state != "all" {
 		w.States = []string{state}
-	}
-	for pattern := range strings.SplitSeq(form.Get("types"), ",") {
-		if pattern = strings.TrimSpace(pattern); pattern != "" {
-			w.Types = append(w.Types, pattern)
-		}
 	}
 	return jobs.Request{Kind: jobs.Replay, Tenant: &t.ID, Window: w}, faults.Err()
 }
 
 type jobPage struct {
 	jobs.Job
-	Share    int // of a hundred
 	MayWrite bool
 }
 
@@ -143,11 +136,7 @@ func (p *pages) job(v *web.Visit) error {
 	if err != nil {
 		return err
 	}
-	data := jobPage{Job: job, Share: 100, MayWrite: v.May(web.Writer)}
-	if job.Matched > 0 {
-		data.Share = int(min((job.Done+job.Skipped)*100/job.Matched, 100))
-	}
-	return v.Show(web.Page{Name: "job", Title: "Replay", Section: "endpoints", Data: data})
+	return v.Show(web.Page{Name: "job", Title: "Replay", Section: "endpoints", Data: jobPage{Job: job, MayWrite: v.May(web.Writer)}})
 }
 
 func (p *pages) cancelJob(v *web.Visit) error {

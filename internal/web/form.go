@@ -46,6 +46,17 @@ func (f Form) Lines(name string) []string {
 	return out
 }
 
+// Words gives what stands between a field's commas, without the empty ones.
+func (f Form) Words(name string) []string {
+	var out []string
+	for word := range strings.SplitSeq(f.Values.Get(name), ",") {
+		if word = strings.TrimSpace(word); word != "" {
+			out = append(out, word)
+		}
+	}
+	return out
+}
+
 // Form reads what was posted.
 func (v *Visit) Form() (Form, error) {
 	if err := checkMedia(v.R); err != nil {

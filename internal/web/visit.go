@@ -10,6 +10,7 @@ import (
 
 	"github.com/postrider/postrider/internal/auth"
 	"github.com/postrider/postrider/internal/fault"
+	"github.com/postrider/postrider/internal/id"
 )
 
 // Visit is one request and its answer.
@@ -29,6 +30,15 @@ func (v *Visit) Ctx() context.Context { return v.ctx }
 
 // May reports whether the access lets the visitor in: for buttons that would lead to a refusal.
 func (v *Visit) May(a Access) bool { return v.signedIn && a(v.Session) == nil }
+
+// PathID reads the id of a thing that the path names. What cannot be one is a thing that is not there.
+func (v *Visit) PathID(name string, kind id.Kind, thing string) (id.ID, error) {
+	found, err := kind.Parse(v.R.PathValue(name))
+	if err != nil {
+		return id.ID{}, fault.New(fault.NotFound, "no such %s", thing)
+	}
+	return found, nil
+}
 
 // Page is what a page says of itself, beside its data.
 type Page struct {
