@@ -1,74 +1,17 @@
 package docs_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"net"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/rs/zerolog"
-
-	"github.com/postrider/postrider/dispatcher"
-	"github.com/postrider/postrider/internal/alert"
-	"github.com/postrider/postrider/internal/api"
-	"github.com/postrider/postrider/internal/audit"
-	"github.com/postrider/postrider/internal/auth"
-	"github.com/postrider/postrider/internal/egress"
-	"github.com/postrider/postrider/internal/id"
-	"github.com/postrider/postrider/internal/intake"
-	"github.com/postrider/postrider/internal/pg"
-	"github.com/postrider/postrider/internal/pgtest"
-	"github.com/postrider/postrider/internal/seal"
-	"github.com/postrider/postrider/subscriptions"
+	"github.com/postrider/postrider/internal/apitest"
 )
-
-const adminKey = "prk_the_admin_of_the_documents"
-
-// serveAPI gives host:port of an API on a database of its own, with a tenant that is called demo.
-func serveAPI(t *testing.T) string {
-	t.Helper()
-	db, clock := pgtest.Pool(t), &pg.Clock{}
-	ids := id.NewGenerator(1, clock.Now)
-	box, err := seal.New([][]byte{bytes.Repeat([]byte{7}, 32)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	policy := egress.Policy{}
-	store := subscriptions.New(subscriptions.Deps{DB: db, IDs: ids, Now: clock.Now, Box: box, CheckURL: policy.CheckURL})
-	uid := "demo"
-	if _, err := store.CreateTenant(t.Context(), subscriptions.NewTenant{UID: &uid, Name: "Demo"}); err != nil {
-		t.Fatal(err)
-	}
-	keys := auth.NewKeys(db, ids, clock.Now)
-	if err := keys.EnsureBootstrap(t.Context(), adminKey); err != nil {
-		t.Fatal(err)
-	}
-	in := intake.New(intake.Deps{DB: db, IDs: ids, Now: clock.Now, MaxPayload: 1 << 20, Types: store.Catalogue()})
-	server := httptest.NewServer(api.New(api.Deps{
-		Subscriptions: store, Intake: in, Keys: keys, Audit: audit.NewLog(db), Ping: db.Ping, Logger: zerolog.Nop(), MaxPayload: 1 << 20,
-		Deliveries: dispatcher.NewDesk(dispatcher.DeskDeps{DB: db, IDs: ids, Now: clock.Now, Wake: func(int16) {}}),
-		Alerts:     alert.NewDesk(db, ids.Next, clock.Now),
-		Sessions:   auth.NewSessions(db, ids, keys, clock.Now, auth.SessionOptions{}), PublicURL: "http://127.0.0.1:8080",
-	}))
-	t.Cleanup(func() {
-		server.Close()
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
-		defer cancel()
-		if err := in.Close(ctx); err != nil {
-			t.Error(err)
-		}
-		if err := keys.Close(ctx); err != nil {
-			t.Error(err)
-		}
-	})
-	return server.Listener.Addr().String()
-}
 
 // The calls are run as they are printed, by a shell. Curl is told by its own configuration file that the port they name
 // is another one, and to print each answer's status in a line of its own.
@@ -77,7 +20,7 @@ func TestPrintedCallsAreTaken(t *testing.T) {
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Fatal("there is no curl here: `make test` installs it, as does scripts/deps curl")
 	}
-	addr := serveAPI(t)
+	addr := strings.TrimPrefix(apitest.Start(t).URL, "http://")
 	for _, c := range []struct {
 		name     string
 		statuses []string
@@ -117,7 +60,7 @@ max-time = 60
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", script)
-	cmd.Env = append(os.Environ(), "KEY="+adminKey, "HOME="+home, "CURL_HOME="+home, "no_proxy=*")
+	cmd.Env = append(os.Environ(), "KEY="+apitest.AdminKey, "HOME="+home, "CURL_HOME="+home, "no_proxy=*")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s\n%s", err, script, out)
