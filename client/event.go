@@ -16,7 +16,7 @@ type Event struct {
 	UID       string
 	GroupKey  string    // what the event belongs to, such as an order; up to 256 characters; "": nothing
 	DeliverAt time.Time // not delivered before, up to 90 days ahead; zero: at once
-	// EndpointIDs narrows the endpoints to these (ids or uids, up to 100), as far as they want the type. Empty: all that want it.
+	// EndpointIDs narrows the endpoints to these (ids or uids, 1 to 100), as far as they want the type. Nil: all that want it.
 	EndpointIDs []string
 	Metadata    map[string]any // kept with the event and not delivered
 	// IdempotencyKey makes it safe to repeat a call over HTTP, for 24 hours at least; up to 255 printable ASCII characters.
@@ -33,5 +33,5 @@ type Receipt struct {
 	Deliveries int    // how many endpoints get it
 	CreatedAt  time.Time
 	DeliverAt  time.Time // zero: at once
-	Replayed   bool      // it was accepted by an earlier call, and this is the answer that call had
+	Replayed   bool      // it had been accepted before, by an earlier call or an earlier try of this one
 }
