@@ -225,7 +225,7 @@ func TestMetricsToWatchAreThere(t *testing.T) {
 func TestLogLinesToWatchAreWritten(t *testing.T) {
 	t.Parallel()
 	var code strings.Builder
-	for _, pattern := range []string{"dispatcher/*.go", "internal/alert/*.go", "internal/jobs/*.go", "internal/stats/*.go", "cmd/postrider/*.go"} {
+	for _, pattern := range []string{"dispatcher/*.go", "internal/alert/*.go", "internal/jobs/*.go", "internal/stats/*.go", "internal/ingest/*.go", "cmd/postrider/*.go"} {
 		files, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
 			t.Fatal(err)

@@ -4,8 +4,6 @@ package e2e
 
 import (
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"os/user"
@@ -170,21 +168,6 @@ func account(t *testing.T, name string) *syscall.Credential {
 		t.Fatal(err)
 	}
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
-}
-
-// freePort is one below those that the kernel gives to outgoing connections, which could take it before a restart does.
-func freePort(t *testing.T) int {
-	t.Helper()
-	for range 100 {
-		port := 10240 + rand.IntN(32768-10240)
-		l, err := net.Listen("tcp", address("", port))
-		if err == nil {
-			_ = l.Close()
-			return port
-		}
-	}
-	t.Fatal("no port is free")
-	return 0
 }
 
 func address(scheme string, port int) string { return fmt.Sprint(scheme, "127.0.0.1:", port) }

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math/rand/v2"
+	"net"
 	"os"
 	"os/exec"
 	"strings"
@@ -185,6 +187,21 @@ func output(t *testing.T, env settings, args ...string) (code int, printed strin
 		t.Fatal(err)
 	}
 	return cmd.ProcessState.ExitCode(), said.String()
+}
+
+// freePort is one below those that the kernel gives to outgoing connections, which could take it before a restart does.
+func freePort(t *testing.T) int {
+	t.Helper()
+	for range 100 {
+		port := 10240 + rand.IntN(32768-10240)
+		l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", port))
+		if err == nil {
+			_ = l.Close()
+			return port
+		}
+	}
+	t.Fatal("no port is free")
+	return 0
 }
 
 // eventually waits until ok says "", which is the last reason why not.
