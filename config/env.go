@@ -14,7 +14,7 @@ const envPrefix = "POSTRIDER_"
 const configVariable = "POSTRIDER_CONFIG"
 
 // otherVariables have the prefix and are no keys: they belong to the commands that call a server.
-var otherVariables = []string{"POSTRIDER_URL", "POSTRIDER_API_KEY", configVariable}
+var otherVariables = []string{"POSTRIDER_URL", "POSTRIDER_API_KEY", "POSTRIDER_LISTEN_SECRET", "POSTRIDER_VERIFY_SECRET", configVariable}
 
 // testPrefix is for the tests' own variables.
 const testPrefix = envPrefix + "TEST_"

@@ -3,13 +3,11 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"time"
 
 	"github.com/postrider/postrider/internal/devreceiver"
-	"github.com/postrider/postrider/signer"
 )
 
 const (
@@ -178,24 +176,5 @@ func (d *demo) receiver() http.Handler {
 }
 
 func (d *demo) trust(ctx context.Context) (devreceiver.Trust, error) {
-	e, err := d.endpoint(ctx)
-	if err != nil {
-		return devreceiver.Trust{}, err
-	}
-	body, err := d.client.do(ctx, call{method: http.MethodGet, path: endpointPath(demoTenant, demoEndpoint, "secret")})
-	if err != nil {
-		return devreceiver.Trust{}, fmt.Errorf("read the demo endpoint's secret: %w", err)
-	}
-	s, err := decode[secrets](body)
-	if err != nil {
-		return devreceiver.Trust{}, err
-	}
-	if s.Secret == "" {
-		return devreceiver.Trust{}, errors.New("the demo endpoint has no secret")
-	}
-	t := devreceiver.Trust{Scheme: signer.Scheme(e.Signature.Scheme), Header: text(e.Signature.Header), Secrets: []string{s.Secret}}
-	for _, old := range s.Previous {
-		t.Secrets = append(t.Secrets, old.Secret)
-	}
-	return t, nil
+	return endpointTrust(ctx, d.client, demoTenant, demoEndpoint)
 }
