@@ -73,6 +73,8 @@ func TestExitCodes(t *testing.T) {
 		"no URL in a variable":      {environ: []string{"POSTRIDER_URL=localhost"}, args: "deliveries list --api-key k", code: exitFailed, says: `POSTRIDER_URL): "localhost" is not a URL`},
 		"no such file":              {args: "events send --tenant a --type b --api-key k --file /no/such", code: exitFailed, says: "no such file"},
 		"no JSON":                   {args: "events send --tenant a --type b --api-key k --data {", code: exitFailed, says: "the payload is not JSON: --raw"},
+		"trigger nothing":           {args: "trigger --tenant a", code: exitUsage, says: "TYPE is missing"},
+		"no patience":               {args: "trigger a --tenant a --timeout 0s", code: exitUsage, says: "it has to be more than 0"},
 		"version":                   {args: "version", code: exitDone},
 	} {
 		t.Run(name, func(t *testing.T) {
