@@ -1,5 +1,6 @@
-// Package devreceiver is a subscriber's side of a webhook: an HTTP handler that verifies what it is sent, says what it
-// got and answers. `postrider dev` has its demo endpoint point to one.
+// Package devreceiver is a subscriber's side of a webhook: it verifies what it is sent, says what it got and answers, by
+// itself or with what an app answered that it passed the request on to. `postrider dev` has its demo endpoint point to one,
+// and `postrider listen` is one.
 //
 // It stores nothing, weeds out no repeats and prints nothing: whoever makes it is told of each request and says it in
 // their own way. It is meant for loopback and for people who look on, not for production.
@@ -16,9 +17,9 @@ import (
 	"github.com/postrider/postrider/signer"
 )
 
-// tolerance is how old a signature may be, what the Standard Webhooks libraries take. Stricter than any retry needs: each
+// Tolerance is how old a signature may be, what the Standard Webhooks libraries take. Stricter than any retry needs: each
 // attempt is signed afresh.
-const tolerance = 5 * time.Minute
+const Tolerance = 5 * time.Minute
 
 // Trust is whose signatures count.
 type Trust struct {
@@ -32,6 +33,8 @@ type Options struct {
 	// Trust gives whose signatures count now. It is asked at the first request, and again when one does not verify, since
 	// the secret may have been rotated. An error makes that request fail, so that it comes again.
 	Trust func(context.Context) (Trust, error)
+	// Answer makes the answers to what verifies; nil: 204. Several may be in the making at once.
+	Answer Answerer
 	// Report is told of each request, one at a time, before it is answered.
 	Report func(Received)
 	// MaxBody is how many bytes of a body are taken.
@@ -44,26 +47,34 @@ type Options struct {
 type Received struct {
 	EventID, DeliveryID, EventType, Attempt string
 	ContentType                             string
+	Header                                  http.Header
 	Body                                    []byte
-	Err                                     error // why it was refused; nil: it is verified
+	At                                      time.Time
+	Before                                  int    // how often the same event was verified before
+	Err                                     error  // why it was refused; nil: it is verified
+	Answer                                  Answer // of what was refused, too
 }
 
 // Receiver is the handler.
 type Receiver struct {
 	opts Options
-	turn chan struct{} // holds one token: whoever has it may use trust and Report
+	turn chan struct{} // holds one token: whoever has it may use trust, seen and Report
 	// trust is what counted the last time it was asked for; without secrets it was not asked for yet.
 	trust Trust
+	seen  *counts
 }
 
 // New makes a receiver.
 func New(opts Options) *Receiver {
-	r := &Receiver{opts: opts, turn: make(chan struct{}, 1)}
+	if opts.Answer == nil {
+		opts.Answer = Always(http.StatusNoContent)
+	}
+	r := &Receiver{opts: opts, turn: make(chan struct{}, 1), seen: newCounts()}
 	r.turn <- struct{}{}
 	return r
 }
 
-// ServeHTTP answers 204 to what verifies and 400 to what does not.
+// ServeHTTP answers what verifies as the options say, and 400 to what does not.
 func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if req.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
@@ -80,52 +91,79 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		http.Error(w, "the body broke off", http.StatusBadRequest)
 		return
 	}
-	select {
-	case <-r.turn:
-		defer func() { r.turn <- struct{}{} }()
-	case <-req.Context().Done():
-		return
+	if got, ok := r.Take(req.Context(), req.Header, body); ok {
+		got.Answer.write(w)
 	}
-	status, err := r.judge(req, body)
-	r.opts.Report(received(req, body, err))
-	if err != nil {
-		http.Error(w, err.Error(), status)
-		return
-	}
-	w.WriteHeader(status)
 }
 
-func received(req *http.Request, body []byte, err error) Received {
+// Take does all that is done with a request but for sending the answer: for those that come in another way. It is not ok
+// if ctx ended before its turn, and then nothing was reported.
+func (r *Receiver) Take(ctx context.Context, header http.Header, body []byte) (got Received, ok bool) {
+	got = received(header, body)
+	if !r.take(ctx) {
+		return got, false
+	}
+	got.At = r.opts.Now()
+	status, err := r.judge(ctx, header, body)
+	got.Err = err
+	if err == nil {
+		got.Before = r.seen.add(got.EventID)
+	}
+	r.give()
+	if err != nil {
+		got.Answer = Answer{Status: status, Header: plainText(), Body: []byte(err.Error() + "\n")}
+	} else {
+		got.Answer = r.opts.Answer(ctx, got)
+	}
+	<-r.turn // also if nobody waits for the answer any more: it was made, and is told
+	defer r.give()
+	r.opts.Report(got)
+	return got, true
+}
+
+// take waits for the turn. It is not given to who does not wait for an answer any more.
+func (r *Receiver) take(ctx context.Context) bool {
+	select {
+	case <-r.turn:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (r *Receiver) give() { r.turn <- struct{}{} }
+
+func received(header http.Header, body []byte) Received {
 	return Received{
-		EventID: req.Header.Get(signer.HeaderID), DeliveryID: req.Header.Get(signer.HeaderDeliveryID),
-		EventType: req.Header.Get(signer.HeaderEventType), Attempt: req.Header.Get(signer.HeaderAttempt),
-		ContentType: req.Header.Get("Content-Type"), Body: body, Err: err,
+		EventID: header.Get(signer.HeaderID), DeliveryID: header.Get(signer.HeaderDeliveryID),
+		EventType: header.Get(signer.HeaderEventType), Attempt: header.Get(signer.HeaderAttempt),
+		ContentType: header.Get("Content-Type"), Header: header, Body: body,
 	}
 }
 
 // judge verifies a request, with fresh secrets if those at hand do not fit. It needs the turn.
-func (r *Receiver) judge(req *http.Request, body []byte) (status int, err error) {
+func (r *Receiver) judge(ctx context.Context, header http.Header, body []byte) (status int, err error) {
 	if len(r.trust.Secrets) > 0 {
-		if r.verify(req, body) == nil {
+		if r.verify(header, body) == nil {
 			return http.StatusNoContent, nil
 		}
 	}
-	trust, err := r.opts.Trust(req.Context())
+	trust, err := r.opts.Trust(ctx)
 	if err != nil {
 		return http.StatusServiceUnavailable, fmt.Errorf("learn the secret: %w", err)
 	}
 	r.trust = trust
-	if err := r.verify(req, body); err != nil {
+	if err := r.verify(header, body); err != nil {
 		return http.StatusBadRequest, err
 	}
 	return http.StatusNoContent, nil
 }
 
 // verify does what a subscriber's library does. Any one of the secrets is enough.
-func (r *Receiver) verify(req *http.Request, body []byte) error {
+func (r *Receiver) verify(header http.Header, body []byte) error {
 	err := errors.New("there is no secret to verify with")
 	for _, secret := range r.trust.Secrets {
-		err = signer.Verify(r.trust.Scheme, r.trust.Header, secret, req.Header.Get, body, r.opts.Now(), tolerance)
+		err = signer.Verify(r.trust.Scheme, r.trust.Header, secret, header.Get, body, r.opts.Now(), Tolerance)
 		if err == nil {
 			return nil
 		}
