@@ -44,6 +44,7 @@ func (n newEvent) read(faults *fault.Fields, at string) intake.Event {
 	if n.ContentType != nil {
 		ev.ContentType = *n.ContentType
 	}
+	checkKept(faults, at, n.Metadata)
 	if n.UID != nil && *n.UID == "" { // an empty one would pass for none, and with it the promise not to enqueue twice
 		faults.Addf(at+"/uid", "is empty; leave it out or give one")
 	}

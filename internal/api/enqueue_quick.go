@@ -134,6 +134,9 @@ func (rt *quickRoute) inOrder(r *http.Request) bool {
 	if r.ContentLength <= 0 || r.ContentLength > rt.limit || len(r.Header["Content-Encoding"]) > 0 {
 		return false
 	}
+	if len(r.Header[versionHeader]) > 0 {
+		return false // a CloudEvent
+	}
 	if keys := r.Header[keyHeader]; len(keys) > 1 || len(keys) == 1 && isBlank(keys[0]) {
 		return false
 	}
@@ -141,7 +144,10 @@ func (rt *quickRoute) inOrder(r *http.Request) bool {
 	if len(types) != 1 || types[0] == "" {
 		return false
 	}
-	return !rt.takesJSON || types[0] == jsonType || types[0] == jsonType+"; charset=utf-8"
+	if !rt.takesJSON {
+		return !isCEType(types[0])
+	}
+	return types[0] == jsonType || types[0] == jsonType+"; charset=utf-8"
 }
 
 // quickCaller says who calls, if they may. A failure counts once, in the general way.

@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/postrider/postrider/internal/audit"
 	"github.com/postrider/postrider/internal/auth"
@@ -184,7 +185,18 @@ func checkForm(ctx huma.Context, takesJSON bool) error {
 	if err := checkGiven(ctx, query); err != nil {
 		return err
 	}
-	if limit := ctx.Operation().MaxBodyBytes - 1; limit >= 0 && contentLength(ctx) > limit {
+	limit := ctx.Operation().MaxBodyBytes - 1
+	if rt := ceRouteOf(ctx.Operation()); rt != nil {
+		r, _ := humago.Unwrap(ctx)
+		mode := ceModeOf(r.Header)
+		if err := rt.check(mode); err != nil {
+			return err
+		}
+		if mode != notCE {
+			limit, takesJSON = rt.limits[mode], false
+		}
+	}
+	if limit >= 0 && contentLength(ctx) > limit {
 		return fault.New(fault.TooLarge, "the body is over the limit of %d bytes", limit)
 	}
 	if contentLength(ctx) == 0 {

@@ -36,8 +36,11 @@ var strictJSON = huma.Format{
 // readTree reads one JSON text (RFC 8259) and nothing after it. Names given twice, strings that are not UTF-8 or hold
 // NUL (PostgreSQL's text and jsonb take neither) and numbers beyond a float64 are errors in words. None of this goes for
 // a payload, whose bytes are the producer's own: it has to be JSON so that its end can be found, and is not looked into.
-func readTree(data []byte) (any, error) {
-	r := treeReader{data: data, dec: json.NewDecoder(bytes.NewReader(data))}
+func readTree(data []byte) (any, error) { return readTreeAround(data, isPayload) }
+
+// readTreeAround is readTree where other members than those of envelopes are payloads.
+func readTreeAround(data []byte, isPayload func(name, at string, depth int) bool) (any, error) {
+	r := treeReader{data: data, dec: json.NewDecoder(bytes.NewReader(data)), isPayload: isPayload}
 	r.dec.UseNumber()
 	tree, err := r.value("", 0)
 	if err != nil {
@@ -55,9 +58,10 @@ func readTree(data []byte) (any, error) {
 var errNotUTF8 = errors.New("the body is not UTF-8")
 
 type treeReader struct {
-	data    []byte
-	dec     *json.Decoder
-	checked int64 // everything before this offset is UTF-8 or payload
+	data      []byte
+	dec       *json.Decoder
+	checked   int64 // everything before this offset is UTF-8 or payload
+	isPayload func(name, at string, depth int) bool
 }
 
 func (r *treeReader) value(at string, depth int) (any, error) {
@@ -99,7 +103,7 @@ func (r *treeReader) object(at string, depth int) (any, error) {
 		if err := r.text(here, name); err != nil {
 			return nil, err
 		}
-		if name == "payload" && isEnvelope(at, depth) {
+		if r.isPayload(name, at, depth) {
 			members[key], err = r.payload()
 		} else {
 			members[key], err = r.value(here, depth+1)
@@ -112,9 +116,10 @@ func (r *treeReader) object(at string, depth int) (any, error) {
 	return members, err
 }
 
-// isEnvelope reports whether the object at this place carries an event: the body itself, or one of a batch's.
-func isEnvelope(at string, depth int) bool {
-	return depth == 0 || depth == 2 && strings.HasPrefix(at, "/events/")
+// isPayload reports whether a member of the object at this place is a payload: of an object that carries an event, which is
+// the body itself, or one of a batch's.
+func isPayload(name, at string, depth int) bool {
+	return name == "payload" && (depth == 0 || depth == 2 && strings.HasPrefix(at, "/events/"))
 }
 
 func (r *treeReader) array(at string, depth int) (any, error) {

@@ -29,7 +29,7 @@ type Problem struct {
 
 // ProblemError is one place in the request that is at fault.
 type ProblemError struct {
-	Pointer string `json:"pointer" example:"/url" doc:"A JSON pointer (RFC 6901) into the body; the empty one is the whole. A query parameter is shown as ?name."`
+	Pointer string `json:"pointer" example:"/url" doc:"A JSON pointer (RFC 6901) into the body; the empty one is the whole. A query parameter is shown as ?name, a header by its name."`
 	Detail  string `json:"detail" example:"needs a host" doc:"What is wrong there."`
 }
 

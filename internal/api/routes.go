@@ -62,9 +62,9 @@ func (s *server) groups() []group {
 			{"POST", anEnd + "/replay", 202, acting, "replay-endpoint", "Send past events to this endpoint again, and what it missed; a job", handle(s.replayEndpoint), s.andCounts(409)},
 		}},
 		{"Events", "What happened, and is told to the tenant's endpoints.", []route{
-			{"POST", aTenant + "/events", 202, events, "enqueue-event", "Enqueue an event as an envelope", handle(s.enqueue), limit(payload + envelopeRoom)},
-			{"POST", aTenant + "/events:batch", 202, events, "enqueue-batch", "Enqueue up to 1,000 events, all or none", handle(s.enqueueBatch), limit(batchBody)},
-			{"POST", anEvent, 202, events, "enqueue-raw-event", "Enqueue an event raw: the path's last segment is its type, the body its payload", handleRaw(s.enqueueRaw), rawBody(payload)},
+			{"POST", aTenant + "/events", 202, events, "enqueue-event", "Enqueue an event as an envelope", handle(s.enqueue), s.andCloudEvents(limit(payload + envelopeRoom))},
+			{"POST", aTenant + "/events:batch", 202, events, "enqueue-batch", "Enqueue up to 1,000 events, all or none", handle(s.enqueueBatch), s.andBatchOfCloudEvents(limit(batchBody))},
+			{"POST", anEvent, 202, events, "enqueue-raw-event", "Enqueue an event raw: the path's last segment is its type, the body its payload", handleRaw(s.enqueueRaw), s.andCloudEvents(rawBody(payload))},
 			{"GET", aTenant + "/events", 200, reading, "list-events", "List a tenant's events", handle(s.listEvents), nil},
 			{"GET", anEvent, 200, reading, "get-event", "Read an event, its deliveries and who was skipped", handle(s.readEvent), nil},
 			{"GET", anEvent + "/payload", 200, reading, "get-event-payload", "Read an event's payload", handle(s.readPayload), anyContent},
