@@ -267,11 +267,11 @@ func TestAnswerLostAfterTheCommit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := apitest.Start(t)
-			proxy := cut(t, s.URL, 3)
-			if err := enqueue(t.Context(), connect(t, proxy.url)); err != nil {
+			proxy := apitest.Cut(t, s.URL, 3)
+			if err := enqueue(t.Context(), connect(t, proxy.URL)); err != nil {
 				t.Error(err)
 			}
-			if passed, events := proxy.passed.Load(), s.Events(t); passed != 4 || events != 1 {
+			if passed, events := proxy.Passed.Load(), s.Events(t); passed != 4 || events != 1 {
 				t.Errorf("%d requests made %d events", passed, events)
 			}
 		})

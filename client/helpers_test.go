@@ -1,14 +1,9 @@
 package client_test
 
 import (
-	"bytes"
-	"context"
 	"errors"
-	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -47,59 +42,4 @@ func refusal(t *testing.T, err error) *client.Error {
 		t.Fatalf("not a refusal: %v", err)
 	}
 	return e
-}
-
-// cutting is a proxy in front of a server that passes the first requests on, waits for the answer, and closes the connection
-// without giving it.
-type cutting struct {
-	url    string
-	passed atomic.Int32 // requests that the server answered
-}
-
-func cut(t *testing.T, server string, first int32) *cutting {
-	t.Helper()
-	p, transport := &cutting{}, &http.Transport{}
-	t.Cleanup(transport.CloseIdleConnections)
-	p.url = answering(t, func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			t.Error(err)
-		}
-		req, err := http.NewRequestWithContext(r.Context(), r.Method, server+r.URL.RequestURI(), bytes.NewReader(body))
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		req.Header = r.Header.Clone()
-		resp, err := transport.RoundTrip(req)
-		if err != nil {
-			if !errors.Is(err, context.Canceled) {
-				t.Error(err)
-			}
-			return
-		}
-		answer, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Error(err)
-		}
-		_ = resp.Body.Close()
-		if p.passed.Add(1) > first {
-			for name, values := range resp.Header {
-				w.Header()[name] = values
-			}
-			w.WriteHeader(resp.StatusCode)
-			_, _ = w.Write(answer)
-			return
-		}
-		conn, _, err := http.NewResponseController(w).Hijack()
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		if tcp, ok := conn.(*net.TCPConn); ok {
-			_ = tcp.SetLinger(0) // a reset, as when a machine is gone
-		}
-		_ = conn.Close()
-	})
-	return p
 }
