@@ -38,7 +38,7 @@ build: ## build bin/postrider, static
 # withpg is built and not `go run`, so that a signal to make reaches it. Two packages at a time share the server's 200
 # connections; a single test that hangs ends after ten minutes with its goroutines printed.
 test: ## test everything with the race detector, on a throw-away PostgreSQL (PKG=… TESTFLAGS=…)
-	@scripts/deps server race curl brokers
+	@scripts/deps server race curl node brokers
 	@go build -o bin/withpg ./scripts/withpg
 	@exec bin/withpg -- go test -race -p 2 -timeout 10m $(TESTFLAGS) $(PKG)
 
