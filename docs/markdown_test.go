@@ -23,11 +23,17 @@ func read(t *testing.T, path string) string {
 // snippet gives the code block of the README that follows the comment <!-- name -->, as it is printed there.
 func snippet(t *testing.T, name string) string {
 	t.Helper()
-	_, rest, found := strings.Cut(read(t, "README.md"), "<!-- "+name+" -->\n```")
+	return snippetOf(t, "README.md", name)
+}
+
+// snippetOf is snippet of another document.
+func snippetOf(t *testing.T, document, name string) string {
+	t.Helper()
+	_, rest, found := strings.Cut(read(t, document), "<!-- "+name+" -->\n```")
 	_, code, fenced := strings.Cut(rest, "\n")
 	code, _, closed := strings.Cut(code, "\n```\n")
 	if !found || !fenced || !closed {
-		t.Fatalf("README.md has no code block after <!-- %s -->", name)
+		t.Fatalf("%s has no code block after <!-- %s -->", document, name)
 	}
 	return code + "\n"
 }

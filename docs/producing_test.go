@@ -50,6 +50,37 @@ func TestPrintedCallsAreTaken(t *testing.T) {
 	}
 }
 
+// The Go that is printed enqueues, wherever it says the server is.
+func TestPrintedGoEnqueues(t *testing.T) {
+	t.Parallel()
+	s := apitest.Start(t)
+	const around = `package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/postrider/postrider/client"
+)
+
+func main() { fmt.Println(enqueue(context.Background())) }
+
+func enqueue(ctx context.Context) error {
+%s
+	fmt.Println(receipt.ID)
+	return err
+}
+`
+	code := strings.Replace(snippet(t, "enqueue: go"), "https://postrider.example.com", s.URL, 1)
+	cmd := exec.CommandContext(t.Context(), shop(t, map[string]string{"main.go": fmt.Sprintf(around, code)}))
+	cmd.Env = append(os.Environ(), "POSTRIDER_API_KEY="+apitest.AdminKey)
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.HasPrefix(string(out), "evt_") || !strings.HasSuffix(string(out), "<nil>\n") || s.Events(t) != 1 {
+		t.Errorf("%v %s: %d events", err, out, s.Events(t))
+	}
+}
+
 func curl(t *testing.T, addr, script string) string {
 	t.Helper()
 	const settings = `connect-to = "127.0.0.1:8080:%s"

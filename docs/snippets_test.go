@@ -144,3 +144,24 @@ func TestGoReceiver(t *testing.T) {
 	})
 	judge(t, deliveries(t, true), dir, "go", "run", ".")
 }
+
+// shop builds a program of somebody's that imports our client, in a module that has our requirements, so that it needs nothing
+// which is not here.
+func shop(t *testing.T, files map[string]string) (program string) {
+	t.Helper()
+	here, err := filepath.Abs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files["go.mod"] = strings.Replace(read(t, "go.mod"), "module github.com/postrider/postrider\n", "module example.com/shop\n", 1) +
+		"\nrequire github.com/postrider/postrider v0.0.0\n\nreplace github.com/postrider/postrider => " + here + "\n"
+	files["go.sum"] = read(t, "go.sum")
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	build := exec.CommandContext(ctx, "go", "build", "-mod=mod", "-o", "shop", ".")
+	build.Dir, build.Env = place(t, files), append(os.Environ(), "GOWORK=off", "GOFLAGS=")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return filepath.Join(build.Dir, "shop")
+}
