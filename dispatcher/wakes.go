@@ -73,9 +73,15 @@ func (d *Dispatcher) Forget(endpoint id.ID) {
 // wakeChannel is the NOTIFY channel; a payload is the hex of the buckets' bytes.
 const wakeChannel = "postrider_wake"
 
+// Hint has Listen call Then for what is said on another channel. It must not block.
+type Hint struct {
+	Channel string
+	Then    func()
+}
+
 // Listen brings in the hints of other processes until ctx ends, over a connection of its own. It connects again by
 // itself; what is missed meanwhile the poll finds.
-func (d *Dispatcher) Listen(ctx context.Context, url string) error {
+func (d *Dispatcher) Listen(ctx context.Context, url string, others ...Hint) error {
 	l := &pgxlisten.Listener{
 		Connect: func(ctx context.Context) (*pgx.Conn, error) {
 			cfg, err := pg.ParseURL(url)
@@ -101,6 +107,12 @@ func (d *Dispatcher) Listen(ctx context.Context, url string) error {
 		}
 		return nil
 	}))
+	for _, h := range others {
+		l.Handle(h.Channel, pgxlisten.HandlerFunc(func(context.Context, *pgconn.Notification, *pgx.Conn) error {
+			h.Then()
+			return nil
+		}))
+	}
 	err := l.Listen(ctx)
 	if ctx.Err() != nil {
 		return nil //nolint:nilerr // asked to stop

@@ -62,6 +62,14 @@ func (s *Schemas) Check(eventType, contentType string, payload []byte) error {
 	return faults.Err()
 }
 
+// Asks reports whether the type has a schema, so that Check looks into payloads of it.
+func (s *Schemas) Asks(eventType string) bool {
+	if s == nil {
+		return false
+	}
+	return (*s)[eventType].checked != nil
+}
+
 // look is Refresh after a change of our own: should it fail, the next look will do.
 func (c *Catalogue) look(ctx context.Context) { _ = c.Refresh(ctx) }
 

@@ -110,16 +110,19 @@ func wire(
 	}
 	w.addClock()
 	w.addNode()
+	w.addCatalogue(ctx)
 	if r.scheduler {
 		if err := w.addScheduler(); err != nil {
 			return nil, err
 		}
 	}
-	switch {
-	case r.dispatcher:
+	if r.dispatcher {
 		w.addDispatcher()
-	case r.api:
+	} else {
 		w.addNotifier()
+	}
+	if r.dispatcher || r.scheduler {
+		w.addFanOut()
 	}
 	if r.api {
 		if err := w.addAPI(ctx, open); err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/postrider/postrider/internal/audit"
 	"github.com/postrider/postrider/internal/auth"
 	"github.com/postrider/postrider/internal/egress"
+	"github.com/postrider/postrider/internal/intake"
 	"github.com/postrider/postrider/internal/stats"
 	"github.com/postrider/postrider/internal/upkeep"
 	"github.com/postrider/postrider/subscriptions"
@@ -108,8 +109,11 @@ func (w *wiring) addNode() {
 	}})
 }
 
-// addCatalogue has this process know what others change in the catalogue of event types.
-func (w *wiring) addCatalogue() {
+// addCatalogue has this process know the catalogue of event types, and what others change in it.
+func (w *wiring) addCatalogue(ctx context.Context) {
+	if err := w.store.Catalogue().Refresh(ctx); err != nil { // before the first event
+		w.log.Warn().Err(err).Msg("catalogue.failed")
+	}
 	w.add(part{name: "the catalogue", stop: settle, run: func(ctx context.Context) error {
 		tick := time.NewTicker(subscriptions.CatalogueEvery)
 		defer tick.Stop()
@@ -168,8 +172,13 @@ func (w *wiring) addDispatcher() {
 		return d.Run(ctx)
 	}})
 	w.add(part{name: "the listener for wakes", stop: settle, run: func(ctx context.Context) error {
-		return d.Listen(ctx, w.cfg.Database.URL)
+		return d.Listen(ctx, w.cfg.Database.URL, dispatcher.Hint{Channel: intake.EnqueuedChannel, Then: w.intake.WakeFanOut})
 	}})
+}
+
+// addFanOut adds what makes deliveries of the events that producers enqueue within transactions of their own.
+func (w *wiring) addFanOut() {
+	w.add(part{name: "the fan-out", stop: settle, run: w.intake.RunFanOut})
 }
 
 // addNotifier tells the dispatchers, in other processes, of what this one accepts.
@@ -181,10 +190,9 @@ func (w *wiring) addNotifier() {
 
 // addAPI adds what takes requests. It is the last to start and the first to stop: whoever is answered relies on the rest.
 func (w *wiring) addAPI(ctx context.Context, open func(context.Context) (net.Listener, error)) error {
-	if err := w.store.Catalogue().Refresh(ctx); err != nil { // before the first event
-		w.log.Warn().Err(err).Msg("catalogue.failed")
+	if err := w.intake.TellLimits(ctx); err != nil {
+		return fmt.Errorf("tell producers events.max_payload: %w", err)
 	}
-	w.addCatalogue()
 	l, err := open(ctx)
 	if err != nil {
 		return err

@@ -60,7 +60,7 @@ func (w *wiring) share(ctx context.Context) error {
 	w.intake = intake.New(intake.Deps{
 		DB: db, IDs: w.db.ids, Now: now, MaxPayload: w.cfg.Events.MaxPayload, Accepted: w.metrics.Accepted,
 		Wake:  func(made []dispatcher.NewDelivery) { w.accepted(made) },
-		Types: w.store.Catalogue(), Searches: searches,
+		Types: w.store.Catalogue(), Searches: searches, Log: w.log,
 	})
 	w.jobs = jobs.New(jobs.Deps{
 		DB: db, IDs: w.db.ids, Now: now, Desk: w.desk, Intake: w.intake, Wake: wake, Log: w.log,

@@ -34,8 +34,8 @@ type wholeEventView struct {
 
 type skippedView struct {
 	EndpointID string `json:"endpoint_id" example:"ep_07xk9v0e8g0003f"`
-	Reason     string `json:"reason" example:"event_type" doc:"event_type, endpoint_dead, endpoint_ids, filter or filter_error."`
-	Detail     string `json:"detail,omitempty" doc:"Of filter_error: what its filter stumbled over."`
+	Reason     string `json:"reason" example:"event_type" doc:"event_type, endpoint_dead, endpoint_ids, filter, filter_error or schema."`
+	Detail     string `json:"detail,omitempty" doc:"Of filter_error: what its filter stumbled over. Of schema: where the event breaks it."`
 }
 
 func viewEvent(e intake.Stored) EventView {
@@ -128,6 +128,9 @@ func (s *server) cancelEvent(ctx context.Context, in *EventIn) (*eventOut, error
 	tenant := tenantOf(ctx).ID
 	e, err := s.d.Intake.Event(ctx, tenant, in.Event)
 	if err != nil {
+		return nil, err
+	}
+	if err := s.d.Intake.FanOut(ctx, e.ID); err != nil {
 		return nil, err
 	}
 	cancelled, inFlight, err := s.d.Deliveries.CancelEvent(ctx, e.ID)

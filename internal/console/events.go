@@ -90,6 +90,7 @@ var skipWords = map[subscriptions.SkipReason]string{
 	subscriptions.SkipFilter:      "Its filter does not let this event pass.",
 	subscriptions.SkipFilterError: "Its filter failed on this event, which counts as no match.",
 	subscriptions.SkipDead:        "It was dead: its receiver had said 410 Gone.",
+	intake.SkipSchema:             "The event breaks the schema of its type, and came in within its producer's transaction.",
 	intake.SkipNotNamed:           "The producer named other endpoints (endpoint_ids).",
 }
 
@@ -162,6 +163,9 @@ func (p *pages) cancelEvent(v *web.Visit) error {
 		return err
 	}
 	page := Base + "/events/" + id.Event.Format(evt)
+	if err := p.d.Intake.FanOut(v.Ctx(), evt); err != nil {
+		return v.Refused(page, err)
+	}
 	cancelled, inFlight, err := p.d.Deliveries.CancelEvent(v.Ctx(), evt)
 	switch {
 	case err != nil:

@@ -37,6 +37,8 @@ type known struct {
 	uid       string
 	fanOut    int
 	deliverAt *time.Time
+	unrouted  bool // its fan-out is still to come
+	broken    bool // it breaks its type's schema
 }
 
 func (k known) receipt(shard int16) Receipt {
@@ -45,7 +47,9 @@ func (k known) receipt(shard int16) Receipt {
 		CreatedAt: id.TimeOf(k.n), DeliverAt: k.deliverAt,
 	}
 	switch {
-	case k.fanOut == 0:
+	case k.broken:
+		r.Status = statusFailed
+	case k.fanOut == 0 && !k.unrouted:
 		r.Status = statusSucceeded
 	case k.deliverAt != nil:
 		r.Status = statusScheduled

@@ -1,6 +1,7 @@
 package intake
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -11,8 +12,13 @@ import (
 	"github.com/postrider/postrider/subscriptions"
 )
 
-// SkipNotNamed means that the event named its endpoints, and this one is not among them.
-const SkipNotNamed subscriptions.SkipReason = "endpoint_ids"
+const (
+	// SkipNotNamed means that the event named its endpoints, and this one is not among them.
+	SkipNotNamed subscriptions.SkipReason = "endpoint_ids"
+	// SkipSchema means that the event breaks the schema of its type, and could not be refused: its producer enqueued it within a
+	// transaction of his own. Where is kept beside it.
+	SkipSchema subscriptions.SkipReason = "schema"
+)
 
 // skipRow is how a skipped endpoint is stored.
 type skipRow struct {
@@ -51,17 +57,32 @@ func (d *draft) route(endpoints []subscriptions.Candidate, filters *filter.Cache
 			for _, place := range unknown {
 				at.Addf(fmt.Sprintf("%s/endpoint_ids/%d", d.items[n].at, place), "the tenant has no such endpoint")
 			}
-			var skipped []skipRow
-			e.targets, skipped = match(endpoints, named, d.items[n].Type, d.asker(n, filters))
-			if e.skipped = spell(skipped); named != nil {
-				e.skipped = addressed(e.skipped)
-			}
+			d.aim(n, endpoints, named, filters, "")
 		}
 		e.fanOut = len(e.targets)
 	}
 	if err := at.Err(); err != nil {
 		d.err = err
 	}
+}
+
+// aim is the fan-out of one event: who gets it and who does not, however it came in. named narrows it unless nil. What breaks
+// its schema, for the reason given, goes to nobody.
+func (d *draft) aim(n int, endpoints []subscriptions.Candidate, named map[int64]bool, filters *filter.Cache, broken string) {
+	e := &d.events[n]
+	var skipped []skipRow
+	e.targets, skipped = match(endpoints, named, d.items[n].Type, d.asker(n, filters))
+	if broken != "" {
+		for _, t := range e.targets {
+			skipped = append(skipped, skipRow{t.endpoint, SkipSchema, broken})
+		}
+		slices.SortFunc(skipped, func(a, b skipRow) int { return cmp.Compare(a.Endpoint, b.Endpoint) })
+		e.targets = nil
+	}
+	if e.skipped = spell(skipped); named != nil {
+		e.skipped = addressed(e.skipped)
+	}
+	e.fanOut = len(e.targets)
 }
 
 func testable(candidates []subscriptions.Candidate, endpoint, tenant id.ID) (target, error) {

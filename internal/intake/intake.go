@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/rs/zerolog"
 
 	"github.com/postrider/postrider/dispatcher"
 	"github.com/postrider/postrider/internal/audit"
@@ -60,7 +61,8 @@ type Deps struct {
 	Accepted func(events int) // called after a commit with how many events it made; nil: nobody counts
 	// Types knows the schemas of event types; nil: there are none.
 	Types    *subscriptions.Catalogue
-	Searches *pg.Searches // bounds how many lists are read at once, with whatever else shares it; nil: a bound of its own
+	Log      zerolog.Logger // of the fan-out of what producers enqueue within transactions; the zero one writes nothing
+	Searches *pg.Searches   // bounds how many lists are read at once, with whatever else shares it; nil: a bound of its own
 }
 
 const (
@@ -80,6 +82,7 @@ type Intake struct {
 	types      *subscriptions.Catalogue
 	filters    filter.Cache
 	queue      *queue
+	fan        fan
 }
 
 // New makes an Intake. It starts nothing: goroutines run only while requests are being worked on. Close waits for them.
@@ -101,7 +104,7 @@ func New(d Deps) *Intake {
 	}
 	i := &Intake{
 		db: d.DB, ids: d.IDs, now: d.Now, maxPayload: d.MaxPayload, wake: d.Wake, accepted: d.Accepted, searches: d.Searches,
-		types: d.Types,
+		types: d.Types, fan: newFan(d.Log),
 	}
 	i.queue = newQueue(i.commit)
 	return i

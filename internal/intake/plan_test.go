@@ -59,7 +59,7 @@ func TestStatementsUseTheirIndexes(t *testing.T) {
 			intake.ListByStatusSQL("queued"),
 			pgx.NamedArgs{"since": 0, "until": int64(1<<63 - 1), "type": "", "status": "queued", "limit": 50},
 			[]string{"events_p3"},
-			[]string{"Seq Scan on events"},
+			[]string{"Seq Scan on events_p"},
 		},
 		"expired keys": {
 			intake.KeysSQL,

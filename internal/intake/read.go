@@ -35,7 +35,7 @@ type Stored struct {
 type Skip struct {
 	Endpoint id.ID
 	Reason   subscriptions.SkipReason
-	Detail   string // of subscriptions.SkipFilterError: what its filter stumbled over
+	Detail   string // of subscriptions.SkipFilterError: what its filter stumbled over; of SkipSchema: where the event breaks it
 }
 
 // Filter narrows a list; zero values do not.
@@ -47,7 +47,8 @@ type Filter struct {
 }
 
 const selectSQL = `
-SELECT e.id, e.uid, e.type, e.content_type, octet_length(e.payload), e.group_key, e.deliver_at, cardinality(e.delivery_ids),
+SELECT e.id, e.uid, e.type, e.content_type, octet_length(e.payload), e.group_key, e.deliver_at,
+    coalesce(cardinality(e.delivery_ids), 0),
     e.skipped, e.metadata, s.status
 FROM events e` + statusSQL
 

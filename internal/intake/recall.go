@@ -27,7 +27,7 @@ func (p *past) complete() bool { return len(p.events) == len(p.ids) }
 // commits wait for a standby, one that was broken off in its wait shows here all the same, and is gone if the standby takes
 // over. Who is told that his event was accepted before must be able to rely on that, too.
 const recallSQL = `
-SELECT k.shard, k.tenant_id, k.kind, k.key, k.digest, k.event_ids, e.id, e.type, e.uid, e.fan_out, e.deliver_at
+SELECT k.shard, k.tenant_id, k.kind, k.key, k.digest, k.event_ids, e.id, e.type, e.uid, e.fan_out, e.deliver_at, e.broken
 FROM unnest(@shards::smallint[], @tenants::bigint[], @kinds::text[], @keys::text[]) AS lost (shard, tenant_id, kind, key)
 CROSS JOIN LATERAL (
     SELECT shard, tenant_id, kind, key, digest, event_ids FROM idempotency_keys
@@ -35,7 +35,7 @@ CROSS JOIN LATERAL (
        FOR KEY SHARE) k
 CROSS JOIN LATERAL unnest(k.event_ids) WITH ORDINALITY AS named (id, place)
 LEFT JOIN LATERAL (
-    SELECT id, type, uid, cardinality(delivery_ids) AS fan_out, deliver_at FROM events
+    SELECT id, type, uid, cardinality(delivery_ids) AS fan_out, deliver_at, skipped @> '[{"r": "schema"}]' AS broken FROM events
      WHERE shard = k.shard AND id = named.id AND tenant_id = k.tenant_id LIMIT 1) e ON true
 ORDER BY k.shard, k.tenant_id, k.kind, k.key, named.place`
 
@@ -77,8 +77,9 @@ func collectPast(rows pgx.Rows, before map[keyRef]*past) error {
 		var fanOut *int
 		var eventType, uid *string
 		var deliverAt *time.Time
+		var broken *bool
 		err := rows.Scan(&at.tenant.Shard, &at.tenant.N, &at.kind, &at.key, &p.digest, &p.ids, &n, &eventType, &uid, &fanOut,
-			&deliverAt)
+			&deliverAt, &broken)
 		if err != nil {
 			return fmt.Errorf("read an idempotency row: %w", err)
 		}
@@ -86,7 +87,10 @@ func collectPast(rows pgx.Rows, before map[keyRef]*past) error {
 			before[at] = &p
 		}
 		if n != nil {
-			k := known{n: *n, eventType: *eventType, fanOut: *fanOut, deliverAt: utc(deliverAt)}
+			k := known{n: *n, eventType: *eventType, deliverAt: utc(deliverAt), unrouted: fanOut == nil, broken: broken != nil && *broken}
+			if fanOut != nil {
+				k.fanOut = *fanOut
+			}
 			if uid != nil {
 				k.uid = *uid
 			}

@@ -51,6 +51,7 @@ type chance struct {
 	State     string // of it
 	Skipped   string // why there was none
 	Addressed bool   // the event was meant for some endpoints alone
+	Broken    bool   // it broke its type's schema: nobody gets it unless somebody names it
 
 	Refused bool `db:"-"` // by the endpoint's filter of now
 }
@@ -61,9 +62,11 @@ const chancesSQL = `
 SELECT e.id AS event, e.type, coalesce(e.group_key, '') AS group_key, e.deliver_at, p.id AS endpoint, p.event_types AS patterns,
     p.filter, p.status::text, p.ordering = 'group' AS ordered, coalesce(x.id, 0) AS delivery, coalesce(x.state::text, '') AS state,
     coalesce((SELECT s ->> 'r' FROM jsonb_array_elements(e.skipped) s WHERE (s ->> 'e')::bigint = p.id LIMIT 1), '') AS skipped,
-    coalesce(e.skipped = '[]' OR e.skipped @> '[{"r": "endpoint_ids"}]', false) AS addressed
+    coalesce(e.skipped = '[]' OR e.skipped @> '[{"r": "endpoint_ids"}]', false) AS addressed,
+    coalesce(e.skipped @> '[{"r": "schema"}]', false) AS broken
 FROM (SELECT * FROM events e
     WHERE e.shard::integer = @shard AND e.tenant_id = @tenant AND e.id > @after AND e.id < @before
+      AND e.delivery_ids IS NOT NULL -- else it is on its way by itself
     ORDER BY e.id LIMIT @limit) e
 CROSS JOIN (SELECT * FROM endpoints p
     WHERE p.shard = @shard AND p.tenant_id = @tenant AND p.deleted_at IS NULL AND (@endpoint::bigint = 0 OR p.id = @endpoint)) p
@@ -127,7 +130,7 @@ func (r Replay) fate(c chance) fate {
 		}
 		return passed
 	}
-	if !r.Missing || c.Addressed || c.Refused {
+	if !r.Missing || c.Addressed || c.Refused || c.Broken && r.Event == nil {
 		return passed
 	}
 	candidate := subscriptions.Candidate{Endpoint: c.Endpoint, EventTypes: c.Patterns, Status: subscriptions.Status(c.Status)}
@@ -141,8 +144,14 @@ func (r Replay) fate(c chance) fate {
 	return passed
 }
 
-// CheckReplay says what keeps a replay from being made: there is no such endpoint, or it can get nothing.
-func (i *Intake) CheckReplay(ctx context.Context, r Replay) error { return mayReplay(ctx, i.db, r) }
+// CheckReplay says what keeps a replay from being made: there is no such endpoint, or it can get nothing. An event that is named
+// and still to be fanned out is so at once.
+func (i *Intake) CheckReplay(ctx context.Context, r Replay) error {
+	if err := mayReplay(ctx, i.db, r); err != nil || r.Event == nil {
+		return err
+	}
+	return i.FanOut(ctx, *r.Event)
+}
 
 // Index endpoints_pkey.
 const replayableSQL = `

@@ -52,8 +52,14 @@ func (i *Intake) noteTest(b *pgx.Batch, d *draft) {
 	})
 }
 
-// add puts an event and its deliveries into the rows. A deliver_at that has passed is now, and not kept.
+// add puts an event and its deliveries into the rows.
 func (i *Intake) add(rows *rows, d *draft, n int, now time.Time) {
+	i.addDeliveries(rows, d, n, now)
+	rows.addEvent(d.tenant, &d.items[n], &d.events[n])
+}
+
+// addDeliveries makes those of an event. A deliver_at that has passed is now, and not kept.
+func (i *Intake) addDeliveries(rows *rows, d *draft, n int, now time.Time) {
 	it, e := &d.items[n], &d.events[n]
 	at, later := now, false
 	if it.DeliverAt != nil && it.DeliverAt.After(now) {
@@ -67,7 +73,6 @@ func (i *Intake) add(rows *rows, d *draft, n int, now time.Time) {
 			Scheduled: later, Group: t.group(it.GroupKey, delivery),
 		})
 	}
-	rows.addEvent(d.tenant, it, e)
 }
 
 // The ids of all the events' deliveries come as one array, of which each event takes a slice: arrays of different lengths

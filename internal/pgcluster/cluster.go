@@ -27,6 +27,8 @@ import (
 const (
 	// Role owns the database of the same name. It is no superuser, as in production.
 	Role = "postrider"
+	// ProducerRole may enqueue events by SQL and nothing else. Those that log in are members of it.
+	ProducerRole = "postrider_producer"
 	// adminRole is the superuser that initdb makes.
 	adminRole = "postgres"
 )

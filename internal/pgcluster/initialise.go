@@ -121,9 +121,11 @@ func provision(ctx context.Context, adminURL, password string, mayCreate bool) (
 		return fmt.Errorf("connect to the new server: %w", err)
 	}
 	defer func() { err = errors.Join(err, conn.Close(ctx)) }()
-	var haveRole, haveDatabase bool
-	err = conn.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = $1), EXISTS (SELECT FROM pg_database WHERE datname = $1)`,
-		Role).Scan(&haveRole, &haveDatabase)
+	var haveRole, haveProducer, haveDatabase bool
+	err = conn.QueryRow(ctx, `
+SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = $1), EXISTS (SELECT FROM pg_roles WHERE rolname = $2),
+    EXISTS (SELECT FROM pg_database WHERE datname = $1)`,
+		Role, ProducerRole).Scan(&haveRole, &haveProducer, &haveDatabase)
 	if err != nil {
 		return fmt.Errorf("look for the role and the database: %w", err)
 	}
@@ -134,6 +136,11 @@ func provision(ctx context.Context, adminURL, password string, mayCreate bool) (
 		}
 		if _, err := conn.Exec(ctx, create); err != nil {
 			return fmt.Errorf("make the role: %w", err)
+		}
+	}
+	if !haveProducer { // Role may not make roles, so the migrations find it there
+		if _, err := conn.Exec(ctx, `CREATE ROLE `+ProducerRole+` NOLOGIN`); err != nil {
+			return fmt.Errorf("make the producers' role: %w", err)
 		}
 	}
 	if !haveDatabase {

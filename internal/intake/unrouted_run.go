@@ -1,0 +1,215 @@
+package intake
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/rs/zerolog"
+
+	"github.com/postrider/postrider/internal/fault"
+	"github.com/postrider/postrider/internal/id"
+	"github.com/postrider/postrider/internal/pg"
+)
+
+// EnqueuedChannel is the NOTIFY channel of postrider.enqueue.
+const EnqueuedChannel = "postrider_enqueued"
+
+const (
+	// fanOutEvery is how often a process looks for what was enqueued: a NOTIFY may go missing, and not every transaction sends one.
+	fanOutEvery = 150 * time.Millisecond
+	// fanOutPause is the first pause after a failure of the database; it doubles up to fanOutPauseMost.
+	fanOutPause, fanOutPauseMost = 200 * time.Millisecond, 10 * time.Second
+	// An event that breaks the fan-out is tried again after a minute at first, and after an hour at most: another version may do better.
+	poisonPause, poisonPauseMost = time.Minute, time.Hour
+	// wholeRest is how many times as long as a look at all markers took it is until the next one. Between them only what lies behind
+	// the last one done is looked at: while somebody's old snapshot keeps them, rows that are done with have to be read past.
+	wholeRest = 10
+)
+
+// fan is what the fan-out of this process remembers.
+type fan struct {
+	log   zerolog.Logger
+	woken chan struct{}
+	seen  *seen
+}
+
+type seen struct {
+	sync.Mutex           // one round at a time
+	last       int64     // all that was committed before this marker was, is done
+	whole      time.Time // when to look at all markers again
+}
+
+func newFan(log zerolog.Logger) fan {
+	return fan{log: log, woken: make(chan struct{}, 1), seen: &seen{}}
+}
+
+// WakeFanOut hints that producers have enqueued something. It never blocks.
+func (i *Intake) WakeFanOut() {
+	select {
+	case i.fan.woken <- struct{}{}:
+	default:
+	}
+}
+
+// RunFanOut makes deliveries of what producers enqueue within transactions, until ctx ends. Any number of processes may run it:
+// one at a time works.
+func (i *Intake) RunFanOut(ctx context.Context) error {
+	for failed := 0; ; {
+		n, err := i.RouteOnce(ctx)
+		wait, woken := fanOutEvery, i.fan.woken
+		switch {
+		case ctx.Err() != nil:
+			return nil //nolint:nilerr // asked to stop
+		case err != nil:
+			if failed == 0 { // once is enough
+				i.fan.log.Warn().Err(err).Msg("fanout.failed")
+			}
+			wait, woken = min(fanOutPause<<min(failed, 10), fanOutPauseMost), nil
+			wait += rand.N(wait / 10)
+			failed++
+		default:
+			failed = 0
+			if n > 0 { // there may be more
+				continue
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-woken:
+		case <-time.After(wait):
+		}
+	}
+}
+
+// Index events_unrouted_pkey.
+const anyUnroutedSQL = `
+SELECT FROM events_unrouted WHERE n > @after AND (next_at IS NULL OR next_at <= @now) ORDER BY n LIMIT 1`
+
+// RouteOnce fans out some of what was enqueued, the oldest first, and says how many markers that took away, or put aside. None
+// if another process is at it.
+func (i *Intake) RouteOnce(ctx context.Context) (n int, err error) {
+	i.fan.seen.Lock()
+	defer i.fan.seen.Unlock()
+	s, begun := i.fan.seen, time.Now()
+	r := &round{after: s.last}
+	whole := !begun.Before(s.whole)
+	if whole {
+		r.after = -1
+	}
+	tag, err := i.db.Exec(ctx, anyUnroutedSQL, pgx.StrictNamedArgs{"after": r.after, "now": i.now()})
+	if err != nil {
+		return 0, pg.Fault(fmt.Errorf("look for enqueued events: %w", err))
+	}
+	if whole {
+		end := time.Now()
+		s.whole = end.Add(wholeRest * end.Sub(begun))
+	}
+	if tag.RowsAffected() == 0 {
+		return 0, nil
+	}
+	n, err = i.settleRound(ctx, r)
+	if len(r.taken) > 0 && err == nil {
+		s.last = max(s.last, r.taken[len(r.taken)-1].N)
+	}
+	return n, err
+}
+
+// settleRound carries a round out. When something in it breaks the transaction, each half is tried by itself, as those of Accept
+// are, and the one at fault is put aside.
+func (i *Intake) settleRound(ctx context.Context, r *round) (n int, err error) {
+	err = i.tryRound(ctx, r)
+	switch {
+	case err == nil:
+		return len(r.taken), nil
+	case ctx.Err() != nil || blame(err) != itsContent || len(r.taken) == 0:
+		return 0, err
+	case len(r.taken) == 1:
+		return i.putAside(ctx, r.taken[0], err)
+	}
+	all := make([]int64, len(r.taken))
+	for m := range r.taken {
+		all[m] = r.taken[m].N
+	}
+	half := len(all) / 2
+	for _, some := range [][]int64{all[:half], all[half:]} {
+		m, err := i.settleRound(ctx, &round{after: some[0] - 1, some: some})
+		if n += m; err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// tryRound takes a panic of our own code over an event for that event's fault.
+func (i *Intake) tryRound(ctx context.Context, r *round) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, commitTimeout)
+	defer cancel()
+	defer func() {
+		if what := recover(); what != nil {
+			err = fmt.Errorf("fan out events: panic: %v\n%s", what, debug.Stack())
+		}
+	}()
+	return i.carry(ctx, r)
+}
+
+// Index events_unrouted_pkey.
+const putAsideSQL = `UPDATE events_unrouted SET tries = least(tries + 1, 100), next_at = @next WHERE n = @n`
+
+// putAside has an event that cannot be fanned out wait apart from the others. It is not lost: it is tried again, and told of each time.
+func (i *Intake) putAside(ctx context.Context, u unrouted, why error) (int, error) {
+	next := i.now().Add(min(poisonPause<<min(u.Tries, 10), poisonPauseMost))
+	tag, err := i.db.Exec(ctx, putAsideSQL, pgx.StrictNamedArgs{"n": u.N, "next": next})
+	if err != nil {
+		return 0, pg.Fault(fmt.Errorf("put an event aside: %w", err))
+	}
+	if tag.RowsAffected() > 0 {
+		i.fan.log.Error().Str("event_id", id.Event.Format(id.ID{Shard: u.Shard, N: u.Event})).Time("next_try", next).Err(why).
+			Msg("fanout.put_aside")
+	}
+	return 1, nil
+}
+
+// Indexes events_pkey, in the one partition that the event lies in, and events_unrouted: it has no index for this, and few rows.
+const markerSQL = `
+SELECT u.n FROM events e JOIN events_unrouted u ON u.shard = e.shard AND u.event_id = e.id
+WHERE e.shard = @shard AND e.id = @event AND e.delivery_ids IS NULL`
+
+// FanOut makes an event's deliveries now if its fan-out is still to come, ahead of what was enqueued before it. It is for who is
+// about to do something to them.
+func (i *Intake) FanOut(ctx context.Context, event id.ID) error {
+	var n int64
+	err := i.db.QueryRow(ctx, markerSQL, pgx.StrictNamedArgs{"shard": event.Shard, "event": event.N}).Scan(&n)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return pg.Fault(fmt.Errorf("look whether an event is fanned out: %w", err))
+	}
+	err = i.tryRound(ctx, &round{after: n - 1, some: []int64{n}, wait: true})
+	var pgErr *pgconn.PgError
+	if errors.As(err, &pgErr) && pgErr.Code == "55P03" { // lock_not_available
+		return fault.Wrap(fault.Unavailable, err, "the event's deliveries are still to be made; nothing was done, try again")
+	}
+	return err
+}
+
+// Index intake_settings_pkey.
+const tellLimitsSQL = `
+INSERT INTO intake_settings (name, value) VALUES ('max_payload', @max)
+ON CONFLICT (name) DO UPDATE SET value = excluded.value WHERE intake_settings.value <> excluded.value`
+
+// TellLimits has postrider.enqueue take payloads as large as this process does.
+func (i *Intake) TellLimits(ctx context.Context) error {
+	if _, err := i.db.Exec(ctx, tellLimitsSQL, pgx.StrictNamedArgs{"max": i.maxPayload}); err != nil {
+		return pg.Fault(fmt.Errorf("write down events.max_payload: %w", err))
+	}
+	return nil
+}
