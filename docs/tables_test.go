@@ -216,7 +216,7 @@ func TestMetricsToWatchAreThere(t *testing.T) {
 		t.Fatal("docs/operating.md names no metric any more")
 	}
 	for _, name := range named {
-		if !strings.Contains(known, `"`+name+`"`) {
+		if name != "postrider_producer" && !strings.Contains(known, `"`+name+`"`) { // which is a role of the database
 			t.Errorf("docs/operating.md names the metric %s, which there is not", name)
 		}
 	}
@@ -225,7 +225,7 @@ func TestMetricsToWatchAreThere(t *testing.T) {
 func TestLogLinesToWatchAreWritten(t *testing.T) {
 	t.Parallel()
 	var code strings.Builder
-	for _, pattern := range []string{"dispatcher/*.go", "internal/alert/*.go", "internal/jobs/*.go", "internal/stats/*.go", "internal/ingest/*.go", "cmd/postrider/*.go"} {
+	for _, pattern := range []string{"dispatcher/*.go", "internal/*/*.go", "cmd/postrider/*.go"} {
 		files, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
 			t.Fatal(err)

@@ -123,6 +123,7 @@ DECLARE
     owner   bigint;
     largest bigint;
     event   bigint;
+    xact    xid8;
     place   bigint; -- in the order of the fan-out
     named   bigint[];
     refs    bytea := int8send(0); -- those as the digest has them, and the metadata:
@@ -214,6 +215,8 @@ BEGIN
     END IF;
 
     -- The top one of an id's 22 low bits is for ids made here (internal/id).
+    -- The transaction gets its number before the place, so that the fan-out can tell when nothing more can come in before a place.
+    xact := pg_current_xact_id();
     place := nextval('enqueue_order');
     event := ((floor(date_part('epoch', at) * 1000)::bigint - 1735689600000) << 22) | 2097152 | (place & 2097151);
 

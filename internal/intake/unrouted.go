@@ -65,6 +65,7 @@ type round struct {
 
 	lost       bool // somebody else fans out
 	taken      []unrouted
+	horizon    int64 // whoever has a place before the last one taken is a transaction with a lower number than this
 	made       int
 	deliveries []dispatcher.NewDelivery
 }
@@ -140,6 +141,9 @@ func takeUnrouted(ctx context.Context, tx transaction, r *round, now time.Time) 
 			r.taken, err = pgx.CollectRows(rows, pgx.RowToStructByName[unrouted])
 			return err //nolint:wrapcheck // wrapped where the batch is sent
 		})
+	b.Queue(`SELECT pg_current_xact_id()::text::bigint`).QueryRow(func(row pgx.Row) error {
+		return row.Scan(&r.horizon) //nolint:wrapcheck // wrapped where the batch is sent
+	})
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return fmt.Errorf("take enqueued events: %w", err)
 	}

@@ -28,9 +28,12 @@ const (
 	fanOutPause, fanOutPauseMost = 200 * time.Millisecond, 10 * time.Second
 	// An event that breaks the fan-out is tried again after a minute at first, and after an hour at most: another version may do better.
 	poisonPause, poisonPauseMost = time.Minute, time.Hour
-	// wholeRest is how many times as long as a look at all markers took it is until the next one. Between them only what lies behind
-	// the last one done is looked at: while somebody's old snapshot keeps them, rows that are done with have to be read past.
-	wholeRest = 10
+	// wholeEvery is how often all markers are looked at, with those that were put aside, and not only those behind which nothing
+	// more can come in.
+	wholeEvery = 30 * time.Second
+	// lookRest is how many times as long as a look took that found nothing it is until the next one: while somebody's old snapshot
+	// keeps them, rows that are done with have to be read past.
+	lookRest = 10
 )
 
 // fan is what the fan-out of this process remembers.
@@ -40,9 +43,14 @@ type fan struct {
 	seen  *seen
 }
 
+// seen is how far the fan-out has come. A place in its order is drawn before the commit, so what was done may be followed by what
+// stands before it, and goes before what stands behind it: places are out of the way only when all transactions have ended that
+// ran when they were done.
 type seen struct {
 	sync.Mutex           // one round at a time
-	last       int64     // all that was committed before this marker was, is done
+	past       int64     // up to here all is done, and nothing more can come in
+	done       int64     // up to here all is done
+	horizon    int64     // when all transactions below this one have ended, done is past
 	whole      time.Time // when to look at all markers again
 }
 
@@ -62,8 +70,12 @@ func (i *Intake) WakeFanOut() {
 // one at a time works.
 func (i *Intake) RunFanOut(ctx context.Context) error {
 	for failed := 0; ; {
+		begun := time.Now()
 		n, err := i.RouteOnce(ctx)
 		wait, woken := fanOutEvery, i.fan.woken
+		if rest := lookRest * time.Since(begun); rest > wait {
+			wait, woken = min(rest, fanOutPauseMost), nil
+		}
 		switch {
 		case ctx.Err() != nil:
 			return nil //nolint:nilerr // asked to stop
@@ -91,33 +103,34 @@ func (i *Intake) RunFanOut(ctx context.Context) error {
 
 // Index events_unrouted_pkey.
 const anyUnroutedSQL = `
-SELECT FROM events_unrouted WHERE n > @after AND (next_at IS NULL OR next_at <= @now) ORDER BY n LIMIT 1`
+SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint,
+    EXISTS (SELECT FROM events_unrouted WHERE n > @after AND (next_at IS NULL OR next_at <= @now) ORDER BY n LIMIT 1)`
 
 // RouteOnce fans out some of what was enqueued, the oldest first, and says how many markers that took away, or put aside. None
 // if another process is at it.
 func (i *Intake) RouteOnce(ctx context.Context) (n int, err error) {
-	i.fan.seen.Lock()
-	defer i.fan.seen.Unlock()
-	s, begun := i.fan.seen, time.Now()
-	r := &round{after: s.last}
-	whole := !begun.Before(s.whole)
-	if whole {
-		r.after = -1
+	s, now := i.fan.seen, time.Now()
+	s.Lock()
+	defer s.Unlock()
+	r := &round{after: s.past}
+	if whole := !now.Before(s.whole); whole {
+		r.after, s.whole = -1, now.Add(wholeEvery)
 	}
-	tag, err := i.db.Exec(ctx, anyUnroutedSQL, pgx.StrictNamedArgs{"after": r.after, "now": i.now()})
+	var running int64
+	var some bool
+	err = i.db.QueryRow(ctx, anyUnroutedSQL, pgx.StrictNamedArgs{"after": r.after, "now": i.now()}).Scan(&running, &some)
 	if err != nil {
 		return 0, pg.Fault(fmt.Errorf("look for enqueued events: %w", err))
 	}
-	if whole {
-		end := time.Now()
-		s.whole = end.Add(wholeRest * end.Sub(begun))
+	if running >= s.horizon {
+		s.past = max(s.past, s.done)
 	}
-	if tag.RowsAffected() == 0 {
+	if !some {
 		return 0, nil
 	}
 	n, err = i.settleRound(ctx, r)
-	if len(r.taken) > 0 && err == nil {
-		s.last = max(s.last, r.taken[len(r.taken)-1].N)
+	if taken := len(r.taken); err == nil && taken > 0 && n == taken && s.past >= s.done {
+		s.done, s.horizon = r.taken[taken-1].N, r.horizon
 	}
 	return n, err
 }
