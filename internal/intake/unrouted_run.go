@@ -122,17 +122,25 @@ func (i *Intake) RouteOnce(ctx context.Context) (n int, err error) {
 	if err != nil {
 		return 0, pg.Fault(fmt.Errorf("look for enqueued events: %w", err))
 	}
-	if running >= s.horizon {
-		s.past = max(s.past, s.done)
-	}
+	ended := running >= s.horizon
 	if !some {
+		if ended {
+			s.past = s.done
+		}
 		return 0, nil
 	}
 	n, err = i.settleRound(ctx, r)
-	if taken := len(r.taken); err == nil && taken > 0 && n == taken && s.past >= s.done {
+	taken := len(r.taken)
+	if err != nil || taken == 0 || n < taken || r.taken[taken-1].N < s.done {
+		return n, err // what is not done is not past
+	}
+	if ended {
+		s.past = s.done
+	}
+	if s.past == s.done {
 		s.done, s.horizon = r.taken[taken-1].N, r.horizon
 	}
-	return n, err
+	return n, nil
 }
 
 // settleRound carries a round out. When something in it breaks the transaction, each half is tried by itself, as those of Accept
