@@ -23,6 +23,7 @@ type claimed struct {
 	Rescues     int
 	DueAt       time.Time
 	Group       int64 // 0: none
+	Pull        bool  // it is fetched, and not sent
 	Origin      origin
 	EventType   *string // nil: the event is gone, which makes the delivery unsendable
 	ContentType *string
@@ -42,7 +43,15 @@ func (c claimed) event() id.ID    { return id.ID{Shard: c.Shard, N: c.EventID} }
 func (c claimed) endpoint() id.ID { return id.ID{Shard: c.Shard, N: c.EndpointID} }
 
 // lane is where the delivery waited, and will wait again if it has failed no more than before.
-func (c claimed) lane() lane { return laneOf(c.Group, c.Failures, c.Rescues, c.Origin) }
+func (c claimed) lane() lane { return c.laneAfter(c.Failures, c.Rescues) }
+
+// laneAfter is where it will wait with so many failures and rescues.
+func (c claimed) laneAfter(failures, rescues int) lane {
+	if c.Pull {
+		return lanePull
+	}
+	return laneOf(c.Group, failures, rescues, c.Origin)
+}
 
 // wish is how many due deliveries of one endpoint's lane a claim may take.
 type wish struct {

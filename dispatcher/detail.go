@@ -21,7 +21,7 @@ const (
 // repeated), so what of the request may be secret is taken out: the URL's query and the endpoint's own headers.
 func (r *result) detail() string {
 	err := r.answer.err
-	if err == nil {
+	if err == nil || errors.Is(err, errUnacknowledged) { // which is all there is to say
 		return ""
 	}
 	text := err.Error()

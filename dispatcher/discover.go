@@ -64,7 +64,9 @@ func (d *Dispatcher) discoverIn(ctx context.Context, shards []int16) error {
 		var in lane
 		var due time.Time
 		_, err = pgx.ForEachRow(rows, []any{&endpoint.Shard, &endpoint.N, &in, &due}, func() error {
-			d.roads.found(endpoint, in, due)
+			if in != lanePull {
+				d.roads.found(endpoint, in, due)
+			}
 			return nil
 		})
 	}

@@ -228,7 +228,7 @@ func (d *Dispatcher) sign(r *result, payload []byte) ([]signer.Header, error) {
 	r.signature = signer.Signature(r.target.Scheme, r.target.SignatureHeader, signed)
 	return requestHeaders(headerFacts{
 		contentType: *c.ContentType, userAgent: d.cfg.UserAgent, deliveryID: message.DeliveryID, eventType: *c.EventType,
-		attempt: c.Attempts, replay: c.Origin == replayed, signed: signed, static: r.target.Headers,
+		attempt: c.Attempts, replay: c.Origin == replayed, fetched: c.Pull, signed: signed, static: r.target.Headers,
 	}), nil
 }
 

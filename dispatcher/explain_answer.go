@@ -13,6 +13,8 @@ func explainTimeout(a answer) string {
 	var opErr *net.OpError
 	var handshake interface{ TLSHandshake() }
 	switch {
+	case errors.Is(a.err, errUnacknowledged):
+		return a.err.Error()
 	case errors.As(a.err, &handshake):
 		return "TLS: the handshake was not finished in time"
 	case errors.As(a.err, &opErr) && opErr.Op == "dial":

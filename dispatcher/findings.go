@@ -10,7 +10,11 @@ import (
 
 // finding says in plain words what an alert is about, to the endpoint's owner: what, where, and what to do.
 func finding(kind alert.Kind, r result) string {
-	where := fmt.Sprintf("Endpoint %s (%s)", id.Endpoint.Format(r.claimed.endpoint()), place(r.target.URL))
+	at := place(r.target.URL)
+	if r.claimed.Pull {
+		at = "of kind pull"
+	}
+	where := fmt.Sprintf("Endpoint %s (%s)", id.Endpoint.Format(r.claimed.endpoint()), at)
 	why := explain(r.outcome, r.answer)
 	switch kind {
 	case alert.EndpointDead:

@@ -14,6 +14,7 @@ type headerFacts struct {
 	eventType   string
 	attempt     int
 	replay      bool
+	fetched     bool            // by the endpoint's owner: nobody posts it, so that nothing is about the request itself
 	signed      []signer.Header // what the signature scheme adds
 	static      []signer.Header // the endpoint's own
 }
@@ -22,12 +23,14 @@ type headerFacts struct {
 // showing an attempt both come here, so what is shown is what was sent.
 func requestHeaders(h headerFacts) []signer.Header {
 	out := make([]signer.Header, 0, 6+len(h.signed)+len(h.static))
-	out = append(
-		out,
-		signer.Header{Name: "Content-Type", Value: h.contentType},
-		signer.Header{Name: "User-Agent", Value: h.userAgent},
-		signer.Header{Name: "Accept-Encoding", Value: "identity"},
-	)
+	out = append(out, signer.Header{Name: "Content-Type", Value: h.contentType})
+	if !h.fetched {
+		out = append(
+			out,
+			signer.Header{Name: "User-Agent", Value: h.userAgent},
+			signer.Header{Name: "Accept-Encoding", Value: "identity"},
+		)
+	}
 	out = append(out, h.signed...)
 	out = append(
 		out,

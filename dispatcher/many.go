@@ -47,7 +47,7 @@ const againSQL = `
 WITH picked AS MATERIALIZED (` + pickedSQL + mayGoSQL + inOrderSQL + `
 ), waiting AS (
     UPDATE deliveries d SET state = 'pending', next_retry_at = @now, failures = 0, rescues = 0, origin = @origin,
-        lane = CASE WHEN d.group_id IS NULL THEN @retry::smallint ELSE @ordered::smallint END
+        lane = CASE WHEN d.lane = @pull THEN d.lane WHEN d.group_id IS NULL THEN @retry::smallint ELSE @ordered::smallint END
     WHERE d.shard = @shard AND d.id = ANY (ARRAY(SELECT p.id FROM picked p))
     RETURNING d.id
 ), taken AS (
@@ -58,7 +58,8 @@ WITH picked AS MATERIALIZED (` + pickedSQL + mayGoSQL + inOrderSQL + `
     INSERT INTO deliveries (shard, id, tenant_id, event_id, endpoint_id, state, attempts, next_retry_at, last_outcome,
         last_status, group_id, lane, origin)
     SELECT @shard, t.id, t.tenant_id, t.event_id, t.endpoint_id, 'pending', t.attempts, @now, t.last_outcome,
-        t.last_status, t.group_id, CASE WHEN t.group_id IS NULL THEN @retry::smallint ELSE @ordered::smallint END, @origin
+        t.last_status, t.group_id, CASE WHEN t.group_id IS NOT NULL THEN @ordered::smallint WHEN ` + fetchedSQL + ` THEN @pull::smallint
+            ELSE @retry::smallint END, @origin
     FROM taken t
     RETURNING id
 )
@@ -79,7 +80,7 @@ func queueAgain(b *pgx.Batch, m Many, from origin, now time.Time, done func(n in
 		return
 	}
 	args := m.args(now)
-	args["origin"], args["retry"], args["ordered"] = from, laneRetry, laneOrdered
+	args["origin"], args["retry"], args["ordered"], args["pull"] = from, laneRetry, laneOrdered, lanePull
 	finished := []string{}
 	for _, s := range m.States {
 		if s.Finished() {
@@ -121,10 +122,10 @@ const replaySQL = `
 INSERT INTO deliveries (shard, id, tenant_id, event_id, endpoint_id, state, next_retry_at, group_id, lane, origin)
 SELECT n.shard, n.id, n.tenant_id, n.event_id, n.endpoint_id,
        CASE WHEN n.scheduled THEN 'scheduled'::delivery_state ELSE 'pending'::delivery_state END, n.due_at, nullif(n.group_id, 0),
-       CASE WHEN n.group_id = 0 THEN @retry::smallint ELSE @ordered::smallint END, @origin::smallint
+       CASE WHEN n.group_id <> 0 THEN @ordered::smallint WHEN n.pull THEN @pull::smallint ELSE @retry::smallint END, @origin::smallint
   FROM unnest(@shards::smallint[], @ids::bigint[], @tenants::bigint[], @events::bigint[], @endpoints::bigint[],
-              @dues::timestamptz[], @scheduled::boolean[], @groups::bigint[])
-    AS n(shard, id, tenant_id, event_id, endpoint_id, due_at, scheduled, group_id)`
+              @dues::timestamptz[], @scheduled::boolean[], @groups::bigint[], @pulls::boolean[])
+    AS n(shard, id, tenant_id, event_id, endpoint_id, due_at, scheduled, group_id, pull)`
 
 // QueueNewReplays queues what makes deliveries of events that are past.
 func QueueNewReplays(b *pgx.Batch, news []NewDelivery) {
@@ -134,14 +135,14 @@ func QueueNewReplays(b *pgx.Batch, news []NewDelivery) {
 	var shards []int16
 	var ids, tenants, events, endpoints, groups []int64
 	var dues []time.Time
-	var scheduled []bool
+	var scheduled, pulls []bool
 	for _, d := range news {
 		shards, ids, tenants, events = append(shards, d.Shard), append(ids, d.ID), append(tenants, d.Tenant), append(events, d.Event)
 		endpoints, dues, scheduled = append(endpoints, d.Endpoint), append(dues, d.DueAt), append(scheduled, d.Scheduled)
-		groups = append(groups, d.Group)
+		groups, pulls = append(groups, d.Group), append(pulls, d.Pull)
 	}
 	b.Queue(replaySQL, pgx.StrictNamedArgs{
 		"shards": shards, "ids": ids, "tenants": tenants, "events": events, "endpoints": endpoints, "dues": dues,
-		"scheduled": scheduled, "groups": groups, "retry": laneRetry, "ordered": laneOrdered, "origin": replayed,
+		"scheduled": scheduled, "groups": groups, "pulls": pulls, "retry": laneRetry, "ordered": laneOrdered, "pull": lanePull, "origin": replayed,
 	})
 }

@@ -88,12 +88,19 @@ var (
 //
 // again says that they may have been recorded before.
 func (d *Dispatcher) record(ctx context.Context, results []result, again bool) (won []result, err error) {
-	ctx, cancel := context.WithTimeout(ctx, dbPatience)
-	defer cancel()
 	defer d.surviveRecord(&err)
-	if err := d.register(ctx); err != nil {
+	registering, cancel := context.WithTimeout(ctx, dbPatience)
+	defer cancel()
+	if err := d.register(registering); err != nil {
 		return nil, err
 	}
+	return d.book(registering, results, again)
+}
+
+// book is record for results of which none was made by this process's requests: it need not have said what those are called.
+func (d *Dispatcher) book(ctx context.Context, results []result, again bool) (won []result, err error) {
+	ctx, cancel := context.WithTimeout(ctx, dbPatience)
+	defer cancel()
 	now, results := d.deps.Now(), oneEach(results)
 	err = pg.InTx(ctx, d.deps.Queue, func(tx pgx.Tx) error {
 		first := &pgx.Batch{}

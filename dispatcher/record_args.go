@@ -68,7 +68,7 @@ func (c *columns) addState(r *result) {
 	c.attempts = append(c.attempts, int32(attempts))            //nolint:gosec // came from an integer
 	c.failures = append(c.failures, int32(r.decision.Failures)) //nolint:gosec // bounded by the schedule
 	c.rescues = append(c.rescues, int32(r.decision.Rescues))    //nolint:gosec // bounded by maxRescues
-	c.lanes = append(c.lanes, int16(laneOf(r.claimed.Group, r.decision.Failures, r.decision.Rescues, r.claimed.Origin)))
+	c.lanes = append(c.lanes, int16(r.claimed.laneAfter(r.decision.Failures, r.decision.Rescues)))
 	final := ""
 	if r.decision.State.Finished() {
 		final = r.decision.State.String()

@@ -58,8 +58,9 @@ func (d *Dispatcher) recorded(results, won []result) {
 			d.deps.Metrics.Attempt(r.outcome.String(), 0)
 		}
 		switch {
+		case r.claimed.Pull: // no road leads there
 		case !r.decision.State.Finished():
-			d.roads.note(endpoint, laneOf(r.claimed.Group, r.decision.Failures, r.decision.Rescues, r.claimed.Origin), r.decision.NextAt)
+			d.roads.note(endpoint, r.claimed.laneAfter(r.decision.Failures, r.decision.Rescues), r.decision.NextAt)
 		case r.decision.State == StateSucceeded && r.claimed.Origin != replayed: // a replay comes when somebody wants it
 			d.deps.Metrics.Delivered(d.deps.Now().Sub(id.TimeOf(r.claimed.EventID)))
 		}

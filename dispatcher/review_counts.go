@@ -19,7 +19,7 @@ WITH of_endpoint AS MATERIALIZED (
         count(*) FILTER (WHERE d.state = 'in_flight') AS in_flight,
         count(*) FILTER (WHERE d.state = 'scheduled' AND d.next_retry_at > @now) AS scheduled,
         count(*) FILTER (WHERE d.state = 'pending' OR d.state = 'scheduled' AND d.next_retry_at <= @now) AS pending,
-        min(d.next_retry_at) FILTER (WHERE d.state <> 'in_flight' AND d.next_retry_at <= @now) AS due
+        min(d.next_retry_at) FILTER (WHERE d.state <> 'in_flight' AND d.next_retry_at <= @now AND d.lane <> @pull) AS due
     FROM deliveries d GROUP BY d.shard, d.endpoint_id
 )
 SELECT coalesce(sum(o.in_flight), 0)::bigint,
@@ -30,7 +30,7 @@ SELECT coalesce(sum(o.in_flight), 0)::bigint,
 FROM of_endpoint o LEFT JOIN endpoints e ON e.shard = o.shard AND e.id = o.endpoint_id`
 
 // Unfinished says how many deliveries there were in each state that is not final, and since when the oldest one that an
-// enabled endpoint could have had was due (zero: none was), at a moment (zero: nobody has counted yet).
+// enabled endpoint could have been sent was due (zero: none was), at a moment (zero: nobody has counted yet).
 type Unfinished struct {
 	At        time.Time
 	Counts    map[State]int64
@@ -45,7 +45,7 @@ func (k *Desk) CountUnfinished(ctx context.Context) (Unfinished, error) {
 func countUnfinished(ctx context.Context, db pg.Querier, now time.Time) (Unfinished, error) {
 	var inFlight, scheduled, pending, held int64
 	var due *time.Time
-	err := db.QueryRow(ctx, countUnfinishedSQL, pgx.StrictNamedArgs{"now": now}).
+	err := db.QueryRow(ctx, countUnfinishedSQL, pgx.StrictNamedArgs{"now": now, "pull": lanePull}).
 		Scan(&inFlight, &scheduled, &pending, &held, &due)
 	if err != nil {
 		return Unfinished{}, pg.Fault(fmt.Errorf("count unfinished deliveries: %w", err))

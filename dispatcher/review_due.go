@@ -25,7 +25,7 @@ SELECT min(first.next_retry_at)
 func (k *Desk) OldestDue(ctx context.Context, endpoint id.ID) (*time.Time, error) {
 	var due *time.Time
 	err := k.deps.DB.QueryRow(ctx, oldestDueSQL, pgx.StrictNamedArgs{
-		"lanes": int(laneCount), "shard": endpoint.Shard, "endpoint": endpoint.N, "now": k.deps.Now(),
+		"lanes": int(lanePull) + 1, "shard": endpoint.Shard, "endpoint": endpoint.N, "now": k.deps.Now(),
 	}).Scan(&due)
 	if err != nil {
 		return nil, pg.Fault(fmt.Errorf("look for the oldest due delivery of an endpoint: %w", err))

@@ -18,7 +18,8 @@ func (r attemptRow) requestHeaders(dlv id.ID, event eventFacts) []signer.Header 
 	facts := headerFacts{
 		contentType: value(event.ContentType), userAgent: value(r.UserAgent), deliveryID: id.Delivery.Format(dlv),
 		eventType: value(event.Type), attempt: r.Attempt, replay: r.Replay,
-		signed: r.signedHeaders(dlv, event),
+		fetched: r.fetched(),
+		signed:  r.signedHeaders(dlv, event),
 	}
 	for _, name := range r.HeaderNames {
 		facts.static = append(facts.static, signer.Header{Name: name, Value: redactedValue})
@@ -30,11 +31,14 @@ func (r attemptRow) requestHeaders(dlv id.ID, event eventFacts) []signer.Header 
 			out = append(out, h)
 		}
 	}
-	if event.Size != nil { // the transport writes this one, from the payload
+	if event.Size != nil && !facts.fetched { // the transport writes this one, from the payload
 		out = append(out, signer.Header{Name: "Content-Length", Value: strconv.Itoa(*event.Size)})
 	}
 	return out
 }
+
+// fetched reports whether the attempt was a fetch by the endpoint's owner: only where nothing is sent to is there no URL.
+func (r attemptRow) fetched() bool { return r.URL != nil && *r.URL == "" }
 
 // signedHeaders lays out what the scheme added, around the signature that was made then.
 func (r attemptRow) signedHeaders(dlv id.ID, event eventFacts) []signer.Header {

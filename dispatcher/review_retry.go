@@ -13,6 +13,9 @@ import (
 	"github.com/postrider/postrider/internal/pg"
 )
 
+// fetchedSQL says whether a finished delivery t, which knows no lane, waits to be fetched when it comes back. Index endpoints_pkey.
+const fetchedSQL = `(SELECT e.kind = 'pull' FROM endpoints e WHERE e.shard = @shard AND e.id = t.endpoint_id)`
+
 // retrySQL makes a delivery due at once with its schedule afresh, if nobody has it in flight, its endpoint takes
 // deliveries or will again, and its payload is still kept: a waiting one where it is, a finished one by moving it back
 // (its attempts keep counting). It goes where first attempts go, ahead of retries, or to its place in its group. A replay that
@@ -21,7 +24,7 @@ import (
 const retrySQL = `
 WITH waiting AS (
     UPDATE deliveries d SET state = 'pending', next_retry_at = @now, failures = 0, rescues = 0,
-        lane = CASE WHEN d.group_id IS NOT NULL THEN @ordered::smallint WHEN d.origin = @replayed THEN @retry::smallint
+        lane = CASE WHEN d.lane = @pull THEN d.lane WHEN d.group_id IS NOT NULL THEN @ordered::smallint WHEN d.origin = @replayed THEN @retry::smallint
             ELSE @first::smallint END,
         origin = CASE WHEN d.origin = @replayed THEN d.origin END
     WHERE d.shard = @shard AND d.id = @id AND d.state IN ('scheduled', 'pending')
@@ -40,7 +43,8 @@ WITH waiting AS (
     INSERT INTO deliveries (shard, id, tenant_id, event_id, endpoint_id, state, attempts, next_retry_at, last_outcome,
         last_status, group_id, lane)
     SELECT @shard, t.id, t.tenant_id, t.event_id, t.endpoint_id, 'pending', t.attempts, @now, t.last_outcome,
-        t.last_status, t.group_id, CASE WHEN t.group_id IS NULL THEN @first::smallint ELSE @ordered::smallint END
+        t.last_status, t.group_id, CASE WHEN t.group_id IS NOT NULL THEN @ordered::smallint WHEN ` + fetchedSQL + ` THEN @pull::smallint
+            ELSE @first::smallint END
     FROM taken t
     RETURNING tenant_id
 )
@@ -57,7 +61,7 @@ func (k *Desk) Retry(ctx context.Context, dlv id.ID) (Delivery, error) {
 	for range actTries {
 		done, err := k.act(ctx, retrySQL, pgx.StrictNamedArgs{
 			"shard": dlv.Shard, "id": dlv.N, "now": k.deps.Now(), "first": laneFirst, "ordered": laneOrdered,
-			"retry": laneRetry, "replayed": replayed,
+			"retry": laneRetry, "pull": lanePull, "replayed": replayed,
 		}, audit.Entry{Action: audit.DeliveryRetried, Object: audit.Thing{Kind: id.Delivery, ID: dlv}})
 		if err != nil {
 			return Delivery{}, fmt.Errorf("retry a delivery: %w", err)

@@ -57,6 +57,9 @@ func (d *Dispatcher) Wake(shard int16) { d.woken.add(shard) }
 func (d *Dispatcher) Accepted(news []NewDelivery) {
 	for i := range news {
 		n := &news[i]
+		if n.Pull {
+			continue
+		}
 		d.roads.note(id.ID{Shard: n.Shard, N: n.Endpoint}, laneOf(n.Group, 0, 0, ordinary), n.DueAt)
 	}
 	d.nudge()
@@ -140,7 +143,7 @@ func (n *Notifier) Wake(shard int16) { n.woken.add(shard) }
 func (n *Notifier) Accepted(news []NewDelivery) {
 	var due []int16
 	for i := range news {
-		if d := &news[i]; !d.Scheduled {
+		if d := &news[i]; !d.Scheduled && !d.Pull {
 			due = append(due, d.Shard)
 		}
 	}

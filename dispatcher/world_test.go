@@ -117,15 +117,26 @@ func (w *world) enqueue(endpoint id.ID, payload string) id.ID {
 // enqueueIn does so for a delivery of a group.
 func (w *world) enqueueIn(group int64, endpoint id.ID, payload string) id.ID {
 	w.Helper()
+	return w.enqueueLike(NewDelivery{Group: group}, endpoint, payload)
+}
+
+// enqueuePull does so for a delivery that is fetched.
+func (w *world) enqueuePull(endpoint id.ID, payload string) id.ID {
+	w.Helper()
+	return w.enqueueLike(NewDelivery{Pull: true}, endpoint, payload)
+}
+
+func (w *world) enqueueLike(d NewDelivery, endpoint id.ID, payload string) id.ID {
+	w.Helper()
 	event, delivery := w.ids.Next(), w.ids.In(endpoint.Shard)
 	err := pg.InTx(w.Context(), w.db, func(tx pgx.Tx) error {
 		b := &pgx.Batch{}
 		b.Queue(`INSERT INTO events (shard, id, tenant_id, type, content_type, payload, delivery_ids)
 			VALUES ($1, $2, $3, 'order.paid', 'application/json', $4, ARRAY[$5::bigint])`,
 			endpoint.Shard, event, w.tenant.ID.N, []byte(payload), delivery.N)
-		QueueNew(b, []NewDelivery{{
-			Shard: endpoint.Shard, ID: delivery.N, Tenant: w.tenant.ID.N, Event: event, Endpoint: endpoint.N, DueAt: w.clock(), Group: group,
-		}})
+		d.Shard, d.ID, d.Tenant, d.Event = endpoint.Shard, delivery.N, w.tenant.ID.N, event
+		d.Endpoint, d.DueAt = endpoint.N, w.clock()
+		QueueNew(b, []NewDelivery{d})
 		return tx.SendBatch(w.Context(), b).Close()
 	})
 	if err != nil {

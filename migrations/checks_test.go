@@ -35,8 +35,9 @@ var (
 		"shard": id.Bucket(1), "id": 2, "tenant_id": 1, "url": "https://example.com", "description": "",
 		"event_types": []string{}, "header_names": []string{}, "scheme": "standard", "signature_header": "", "metadata": row{},
 		"status": "enabled", "status_changed_at": at, "consecutive_failures": 0, "version": 1, "created_at": at, "updated_at": at,
-		"ordering": "none",
+		"ordering": "none", "kind": "push",
 	}
+	pullRow    = endpointRow.with(row{"kind": "pull", "url": ""})
 	closedPace = row{"shard": id.Bucket(1), "endpoint_id": 2, "breaker": "closed", "trips": 0}
 	openPace   = closedPace.with(row{"breaker": "open", "trips": 1, "breaker_until": at, "breaker_changed_at": at})
 	waiting    = row{
@@ -121,7 +122,9 @@ func TestImpossibleRowsAreRefused(t *testing.T) {
 		{"deliveries", waiting.with(row{"lane": 2}), "deliveries_lane"},
 		{"deliveries", waiting.with(row{"group_id": 7}), "deliveries_lane"},
 		{"deliveries", waiting.with(row{"lane": 3}), "deliveries_lane"},
-		{"deliveries", waiting.with(row{"lane": 4}), "deliveries_lane"},
+		{"deliveries", waiting.with(row{"lane": 4}), ""},
+		{"deliveries", waiting.with(row{"lane": 4, "group_id": 7}), "deliveries_lane"},
+		{"deliveries", waiting.with(row{"lane": 5}), "deliveries_lane"},
 		{"deliveries", waiting.with(row{"lane": nil}), notNull},
 
 		{"deliveries_finished", succeeded, ""},
@@ -145,6 +148,15 @@ func TestImpossibleRowsAreRefused(t *testing.T) {
 		{"tenants", tenantRow.with(row{"uid": ""}), "tenants_uid_check"},
 
 		{"endpoints", endpointRow, ""},
+		{"endpoints", pullRow, ""},
+		{"endpoints", pullRow.with(row{"url": "https://example.com"}), "endpoints_kind"},
+		{"endpoints", endpointRow.with(row{"url": ""}), "endpoints_kind"},
+		{"endpoints", endpointRow.with(row{"kind": "throw"}), noValue},
+		{"endpoints", pullRow.with(row{"ordering": "group"}), "endpoints_pull"},
+		{"endpoints", pullRow.with(row{"max_in_flight": 1}), "endpoints_pull"},
+		{"endpoints", pullRow.with(row{"timeout_ms": 1}), "endpoints_pull"},
+		{"endpoints", pullRow.with(row{"rate_limit": 1, "rate_per_ms": 1}), "endpoints_pull"},
+		{"endpoints", pullRow.with(row{"tls_ca": "PEM"}), "endpoints_pull"},
 		{"endpoints", endpointRow.with(row{"status": "disabled", "status_reason": "x"}), ""},
 		{"endpoints", endpointRow.with(row{"consecutive_failures": 2, "failing_since": at}), ""},
 		{"endpoints", endpointRow.with(row{"headers_sealed": `\x00`, "headers_key_id": "00000000"}), ""},

@@ -15,16 +15,17 @@ type Candidate struct {
 	EventTypes []string // patterns; empty: all
 	Filter     *string  // CEL; nil: none
 	Status     Status
+	Pull       bool // its owner fetches what waits for it
 	Ordered    bool // its deliveries of one group go one after the other
 }
 
 // candidatesSQL looks each tenant up by endpoints_by_tenant, which has the endpoints in order. It is for tenants of any
 // buckets at once: what costs here is statements, not rows.
 const candidatesSQL = `
-SELECT e.shard, e.tenant_id, e.id, e.uid, e.event_types, e.filter, e.status::text, e.ordering = 'group'
+SELECT e.shard, e.tenant_id, e.id, e.uid, e.event_types, e.filter, e.status::text, e.kind = 'pull', e.ordering = 'group'
   FROM unnest(@shards::smallint[], @tenants::bigint[]) AS t (shard, id)
  CROSS JOIN LATERAL (
-    SELECT shard, tenant_id, id, uid, event_types, filter, status, ordering FROM endpoints
+    SELECT shard, tenant_id, id, uid, event_types, filter, status, kind, ordering FROM endpoints
      WHERE shard = t.shard AND tenant_id = t.id AND deleted_at IS NULL ORDER BY id) e`
 
 // QueueCandidates adds to b the statement that gives, for each of the tenants, all endpoints that are not deleted, oldest
@@ -45,7 +46,7 @@ func QueueCandidates(b *pgx.Batch, tenants []id.ID, found func(tenant id.ID, c [
 		for rows.Next() {
 			var tenant id.ID
 			var c Candidate
-			err := rows.Scan(&tenant.Shard, &tenant.N, &c.Endpoint, &c.UID, &c.EventTypes, &c.Filter, &c.Status, &c.Ordered)
+			err := rows.Scan(&tenant.Shard, &tenant.N, &c.Endpoint, &c.UID, &c.EventTypes, &c.Filter, &c.Status, &c.Pull, &c.Ordered)
 			if err != nil {
 				return fmt.Errorf("read tenants' endpoints: %w", err)
 			}

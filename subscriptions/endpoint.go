@@ -27,7 +27,8 @@ const ReasonByUser = "disabled_by_user"
 type Endpoint struct {
 	ID, TenantID id.ID
 	UID          *string // the owner's own name for it
-	URL          string
+	Kind         Kind
+	URL          string // "" exactly if Kind is Pull
 	Description  string
 	EventTypes   []string        // patterns; empty: all
 	Filter       *string         // CEL, of events of these types; nil: all of them

@@ -44,6 +44,9 @@ func (s *Store) CreateEndpoint(ctx context.Context, t Tenant, n NewEndpoint) (En
 			return err
 		}
 		details := audit.Details{"url": audit.URL(e.URL), "status": string(e.Status)}
+		if e.Kind == Pull {
+			details = audit.Details{"kind": string(e.Kind), "status": string(e.Status)}
+		}
 		if err := s.note(ctx, tx, aboutEndpoint(e.ID, t.ID, audit.EndpointCreated, details)); err != nil {
 			return err
 		}
@@ -72,11 +75,11 @@ SELECT FROM tenants WHERE shard = @shard AND id = @id AND deleted_at IS NULL FOR
 
 func (s *Store) insertEndpoint(ctx context.Context, tx pgx.Tx, e Endpoint) error {
 	const query = `
-INSERT INTO endpoints (shard, id, tenant_id, uid, url, description, event_types, filter, header_names, headers_sealed,
+INSERT INTO endpoints (shard, id, tenant_id, uid, kind, url, description, event_types, filter, header_names, headers_sealed,
        headers_key_id, scheme, signature_header, max_in_flight, rate_limit, rate_per_ms, ordering, timeout_ms,
        retry_schedule_ms, tls_ca, tls_certificate, tls_key_sealed, tls_key_id, metadata, status, status_reason,
        status_changed_at, version, created_at, updated_at)
-VALUES (@shard, @id, @tenant, @uid, @url, @description, @event_types, @filter, @header_names, @headers_sealed,
+VALUES (@shard, @id, @tenant, @uid, @kind, @url, @description, @event_types, @filter, @header_names, @headers_sealed,
        @headers_key_id, @scheme, @signature_header, @max_in_flight, @rate_limit, @rate_per_ms, @ordering, @timeout_ms,
        @retry_schedule_ms, @tls_ca, @tls_certificate, @tls_key_sealed, @tls_key_id, @metadata, @status, @status_reason,
        @status_changed_at, @version, @created_at, @updated_at)`
@@ -84,7 +87,7 @@ VALUES (@shard, @id, @tenant, @uid, @url, @description, @event_types, @filter, @
 	if err != nil {
 		return err
 	}
-	args["tenant"], args["created_at"] = e.TenantID.N, e.CreatedAt
+	args["tenant"], args["kind"], args["created_at"] = e.TenantID.N, string(e.Kind), e.CreatedAt
 	if args["headers_key_id"], args["headers_sealed"], err = s.sealHeaders(ctx, tx, e); err != nil {
 		return err
 	}

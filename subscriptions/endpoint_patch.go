@@ -8,9 +8,11 @@ import (
 	"github.com/postrider/postrider/signer"
 )
 
-// NewEndpoint is what a new endpoint shall be. Zero values stand for the defaults; only URL is needed.
+// NewEndpoint is what a new endpoint shall be. Zero values stand for the defaults; only URL is needed,
+// and of kind pull not even that.
 type NewEndpoint struct {
 	UID             *string
+	Kind            Kind // "": Push
 	URL             string
 	Description     string
 	EventTypes      []string
@@ -32,6 +34,7 @@ type NewEndpoint struct {
 // EndpointPatch is what shall be different. Each list and object is replaced as a whole; null gives back the default.
 type EndpointPatch struct {
 	UID             Optional[string]
+	Kind            Optional[Kind] // only the one that the endpoint has
 	URL             Optional[string]
 	Description     Optional[string]
 	EventTypes      Optional[[]string]
@@ -55,11 +58,15 @@ func (n NewEndpoint) patch() EndpointPatch {
 	if n.Scheme == "" {
 		n.Scheme = signer.Standard
 	}
+	if n.Kind == "" {
+		n.Kind = Push
+	}
 	if n.Ordering == "" {
 		n.Ordering = OrderingNone
 	}
 	p := EndpointPatch{
 		UID:             givenIf(n.UID),
+		Kind:            given(n.Kind),
 		URL:             given(n.URL),
 		Description:     given(n.Description),
 		EventTypes:      given(n.EventTypes),
@@ -86,7 +93,8 @@ func (n NewEndpoint) patch() EndpointPatch {
 // looked at that is there already. The secret that came along is given back, zero if none did.
 func (r rules) apply(e *Endpoint, p EndpointPatch, now time.Time) (signer.Secret, error) {
 	var faults fault.Fields
-	set(&faults, "/url", p.URL, &e.URL, "", r.url)
+	applyKind(&faults, e, p.Kind)
+	set(&faults, "/url", p.URL, &e.URL, "", r.urlOf(e.Kind))
 	setOrNil(&faults, "/uid", p.UID, &e.UID, checkUID)
 	set(&faults, "/description", p.Description, &e.Description, "", checkDescription)
 	set(&faults, "/event_types", p.EventTypes, &e.EventTypes, nil, checkEventTypes)
@@ -99,6 +107,7 @@ func (r rules) apply(e *Endpoint, p EndpointPatch, now time.Time) (signer.Secret
 	set(&faults, "/retry_schedule", p.RetrySchedule, &e.RetrySchedule, nil, checkSchedule)
 	applyTLS(&faults, e, p.TLS, now)
 	checkTLSIsUsed(&faults, *e, p)
+	checkPull(&faults, *e)
 	set(&faults, "/metadata", p.Metadata, &e.Metadata, nil, checkMetadata)
 	if p.Status != nil {
 		faults.Add("", e.setStatus(*p.Status, now))

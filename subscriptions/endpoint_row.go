@@ -19,6 +19,7 @@ type endpointRow struct {
 	Shard                int16
 	ID, TenantID         int64
 	UID                  *string
+	Kind                 string
 	URL, Description     string
 	EventTypes           []string
 	Filter               *string
@@ -58,7 +59,7 @@ type endpointRow struct {
 // selectEndpoint reads endpointRows; a WHERE on e follows it. The secret is found by the unique index
 // endpoint_secrets_current_key, the pace by its primary key.
 const selectEndpoint = `
-SELECT e.shard, e.id, e.tenant_id, e.uid, e.url, e.description, e.event_types, e.filter, e.header_names, e.headers_sealed,
+SELECT e.shard, e.id, e.tenant_id, e.uid, e.kind::text, e.url, e.description, e.event_types, e.filter, e.header_names, e.headers_sealed,
        e.headers_key_id, e.scheme, e.signature_header, e.max_in_flight, e.rate_limit, e.rate_per_ms, e.ordering::text,
        e.timeout_ms, e.retry_schedule_ms, e.tls_ca, e.tls_certificate, e.tls_key_sealed, e.tls_key_id, e.metadata,
        e.status::text, e.status_reason, e.status_changed_at,
@@ -79,7 +80,7 @@ func (s *Store) endpoint(r endpointRow) (Endpoint, error) {
 		return Endpoint{}, fmt.Errorf("read an endpoint's metadata: %w", err)
 	}
 	e := Endpoint{
-		ID: r.id(), TenantID: id.ID{Shard: r.Shard, N: r.TenantID}, UID: r.UID, URL: r.URL, Description: r.Description,
+		ID: r.id(), TenantID: id.ID{Shard: r.Shard, N: r.TenantID}, UID: r.UID, Kind: Kind(r.Kind), URL: r.URL, Description: r.Description,
 		EventTypes: r.EventTypes, Filter: r.Filter, Scheme: signer.Scheme(r.Scheme), SignatureHeader: r.SignatureHeader,
 		MaxInFlight: r.MaxInFlight, RateLimit: rateLimit(r.RateLimit, r.RatePerMS), Ordering: Ordering(r.Ordering),
 		Timeout: fromMillisecond(r.TimeoutMS), RetrySchedule: fromMilliseconds(r.RetryScheduleMS),

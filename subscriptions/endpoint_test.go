@@ -39,7 +39,7 @@ func TestAnEndpointIsWhatItWasMade(t *testing.T) {
 	}
 	now := w.clock.now()
 	want := subscriptions.Endpoint{
-		ID: made.ID, TenantID: tenant.ID, UID: ptr("orders"), URL: "https://example.com/hook?token=x",
+		ID: made.ID, TenantID: tenant.ID, UID: ptr("orders"), Kind: subscriptions.Push, URL: "https://example.com/hook?token=x",
 		Description: "Bestellungen, täglich", EventTypes: []string{"order.*", "user.created"},
 		Headers: headers("Authorization", "Bearer é:1", "X-B", "2"), Scheme: signer.Stripe, SignatureHeader: "Stripe-Signature",
 		MaxInFlight: ptr(1024), Timeout: ptr(1500 * time.Millisecond),

@@ -17,6 +17,7 @@ import (
 	"github.com/postrider/postrider/internal/intake"
 	"github.com/postrider/postrider/internal/jobs"
 	"github.com/postrider/postrider/internal/metrics"
+	"github.com/postrider/postrider/internal/seal"
 	"github.com/postrider/postrider/internal/stats"
 	"github.com/postrider/postrider/internal/upkeep"
 	"github.com/postrider/postrider/subscriptions"
@@ -52,10 +53,13 @@ type wiring struct {
 	cfg      config.Config
 	roles    roles
 	policy   egress.Policy
+	box      *seal.Box
 	registry *prometheus.Registry
 	metrics  *metrics.Metrics
 	store    *subscriptions.Store
 	desk     *dispatcher.Desk
+	pull     *dispatcher.Pull // with the role api
+	tally    *stats.Tally     // with a role that records attempts
 	alerts   *alert.Desk
 	intake   *intake.Intake
 	jobs     *jobs.Jobs
@@ -116,6 +120,9 @@ func wire(
 			return nil, err
 		}
 	}
+	if r.dispatcher || r.api {
+		w.addTally()
+	}
 	if r.dispatcher {
 		w.addDispatcher()
 	} else {
@@ -125,6 +132,7 @@ func wire(
 		w.addFanOut()
 	}
 	if r.api {
+		w.addPull()
 		if err := w.addAPI(ctx, open); err != nil {
 			return nil, err
 		}

@@ -149,10 +149,28 @@ func (w *wiring) addScheduler() error {
 	return nil
 }
 
+// addTally adds what counts attempts. It goes on counting until nothing more is recorded.
+func (w *wiring) addTally() {
+	w.tally = stats.NewTally(stats.TallyDeps{DB: w.db.pool, IDs: w.db.ids, Now: w.db.clock.Now, Log: w.log})
+	w.add(part{name: "the figures", stop: 2 * settle, run: w.tally.Run})
+}
+
+// addPull adds what gives deliveries away to those who fetch them. Those who wait hear of what is accepted here.
+func (w *wiring) addPull() {
+	w.pull = dispatcher.NewPull(dispatcher.Config{
+		Lease: w.cfg.Delivery.Lease, AlertAfterFailures: w.cfg.Alerts.AfterFailures,
+	}, dispatcher.PullDeps{Deps: dispatcher.Deps{
+		DB: w.db.pool, IDs: w.db.ids, Now: w.db.clock.Now, Store: w.store, Metrics: w.metrics, Tally: w.tally, Log: w.log,
+		WallTime: time.Now,
+	}, Marks: dispatcher.Marks{Marker: w.box}})
+	wake, accepted := w.wake, w.accepted
+	w.wake = func(shard int16) { wake(shard); w.pull.Wake(shard) }
+	w.accepted = func(made []dispatcher.NewDelivery) { accepted(made); w.pull.Accepted(made) }
+}
+
 // addDispatcher adds what sends deliveries.
 func (w *wiring) addDispatcher() {
 	c := w.cfg.Delivery
-	tally := stats.NewTally(stats.TallyDeps{DB: w.db.pool, IDs: w.db.ids, Now: w.db.clock.Now, Log: w.log})
 	client := egress.New(egress.Config{Policy: w.policy, ConnectTimeout: c.ConnectTimeout, ProxyURL: c.ProxyURL})
 	d := dispatcher.New(dispatcher.Config{
 		RetrySchedule: c.RetrySchedule, RetryJitter: c.RetryJitter, Timeout: c.Timeout, Lease: c.Lease,
@@ -161,11 +179,9 @@ func (w *wiring) addDispatcher() {
 		Grace: c.Timeout + drainSlack,
 	}, dispatcher.Deps{
 		DB: w.db.pool, Queue: w.db.queue, IDs: w.db.ids, Now: w.db.clock.Now, Doer: client, Store: w.store, Desk: w.desk, Metrics: w.metrics,
-		Tally: tally, Log: w.log, WallTime: time.Now,
+		Tally: w.tally, Log: w.log, WallTime: time.Now,
 	})
 	w.wake, w.accepted, w.forget = d.Wake, d.Accepted, d.Forget
-	// It goes on counting until nothing more is recorded.
-	w.add(part{name: "the figures", stop: 2 * settle, run: tally.Run})
 	// Its grace is for the requests on their way, and once more for what is recorded of them.
 	w.add(part{name: "the dispatcher", stop: 2*(c.Timeout+drainSlack) + settle, run: func(ctx context.Context) error {
 		defer client.CloseIdleConnections()
@@ -205,7 +221,7 @@ func (w *wiring) addAPI(ctx context.Context, open func(context.Context) (net.Lis
 		return err
 	}
 	deps := api.Deps{
-		Subscriptions: w.store, Intake: w.intake, Deliveries: w.desk, Alerts: w.alerts, Jobs: w.jobs, Keys: w.keys, Wake: w.wake,
+		Subscriptions: w.store, Intake: w.intake, Deliveries: w.desk, Pull: w.pull, Alerts: w.alerts, Jobs: w.jobs, Keys: w.keys, Wake: w.wake,
 		Sessions: w.sessions, Pages: pages, PublicURL: publicURL(w.cfg.HTTP, w.addr),
 		Audit: audit.NewLog(w.db.pool), Door: door, TrustedProxies: w.cfg.HTTP.TrustedProxies,
 		Ping: w.db.pool.Ping, Logger: w.log, MaxPayload: w.cfg.Events.MaxPayload, Version: buildVersion(),
@@ -214,8 +230,9 @@ func (w *wiring) addAPI(ctx context.Context, open func(context.Context) (net.Lis
 	if w.cfg.Metrics.Addr == "" {
 		deps.Metrics = w.registry
 	}
-	w.add(closing("the API keys", w.keys.Close), closing("the intake", w.intake.Close),
-		w.server(l, api.New(deps)).part("the HTTP server", "listening", w.log))
+	server := w.server(l, api.New(deps))
+	server.http.RegisterOnShutdown(w.pull.Stop) // who waits for deliveries is not to be waited for
+	w.add(closing("the API keys", w.keys.Close), closing("the intake", w.intake.Close), server.part("the HTTP server", "listening", w.log))
 	return nil
 }
 

@@ -25,8 +25,8 @@ import (
 
 // share makes what more than one role stands on.
 func (w *wiring) share(ctx context.Context) error {
-	box, err := sealBox(w.cfg.Secrets)
-	if err != nil {
+	var err error
+	if w.box, err = sealBox(w.cfg.Secrets); err != nil {
 		return err
 	}
 	if w.policy, err = egressPolicy(w.cfg.Delivery); err != nil {
@@ -40,7 +40,7 @@ func (w *wiring) share(ctx context.Context) error {
 	w.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	w.metrics = metrics.New(w.registry, metricLabels())
 	w.store = subscriptions.New(subscriptions.Deps{
-		DB: db, IDs: w.db.ids, Now: now, Box: box, CheckURL: w.policy.CheckURL, MaxTimeout: w.cfg.Delivery.MaxTimeout(),
+		DB: db, IDs: w.db.ids, Now: now, Box: w.box, CheckURL: w.policy.CheckURL, MaxTimeout: w.cfg.Delivery.MaxTimeout(),
 		Changed: func(endpoint id.ID) { w.forget(endpoint) },
 	})
 	if err := w.store.CheckKeys(ctx); err != nil {

@@ -32,6 +32,7 @@ type Deps struct {
 	Subscriptions *subscriptions.Store
 	Intake        *intake.Intake
 	Deliveries    *dispatcher.Desk
+	Pull          *dispatcher.Pull
 	Alerts        *alert.Desk
 	Jobs          *jobs.Jobs
 	Keys          *auth.Keys

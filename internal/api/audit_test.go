@@ -28,11 +28,11 @@ func (tr tree) object(name string) tree {
 	return o
 }
 
-// enqueues are the calls that change something and are not audited: the event itself is the record, and there are masses. The
-// last one only looks like a change.
+// enqueues are the calls that change something and are not audited: the event itself is the record, or the attempt, and there
+// are masses. The last one only looks like a change.
 var enqueues = []string{
 	"POST /v1/tenants/{tenant}/events", "POST /v1/tenants/{tenant}/events:batch", "POST /v1/tenants/{tenant}/events/{evt}",
-	"POST /v1/tenants/{tenant}/endpoints/{ep}/filter:test",
+	"POST /v1/tenants/{tenant}/endpoints/{ep}/ack", "POST /v1/tenants/{tenant}/endpoints/{ep}/filter:test",
 }
 
 // Every route that changes something, or shows a secret, leaves its entries: who, from where, to what. No other leaves any.

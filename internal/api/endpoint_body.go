@@ -11,7 +11,8 @@ import (
 
 // newEndpoint is the body that makes an endpoint. Only types are checked here; what a value may be, the store knows.
 type newEndpoint struct {
-	URL           string            `json:"url" example:"https://acme.example/hooks" doc:"Where deliveries are posted to."`
+	URL           string            `json:"url,omitempty" nullable:"true" example:"https://acme.example/hooks" doc:"Where deliveries are posted to. Of the kind pull there is none."`
+	Kind          *string           `json:"kind,omitempty" nullable:"true" example:"push" doc:"push (the default), or pull: nothing is sent, its owner fetches what waits (poll, ack). It stays what it is."`
 	UID           *string           `json:"uid,omitempty" nullable:"true" doc:"Your own name for it; it then stands in paths as well."`
 	Description   string            `json:"description,omitempty" nullable:"true"`
 	EventTypes    []string          `json:"event_types,omitempty" nullable:"true" example:"[\"order.*\"]" doc:"Absent or empty: all. order.* matches one or more further segments."`
@@ -42,7 +43,6 @@ type newSignature struct {
 // LaterFields are those of CONTRACT §3 that this version knows only by their defaults.
 type LaterFields struct {
 	Format *string `json:"format,omitempty" nullable:"true" doc:"Only raw in this version."`
-	Kind   *string `json:"kind,omitempty" nullable:"true" doc:"Only push in this version."`
 }
 
 type rateLimit struct {
@@ -65,13 +65,12 @@ func (l LaterFields) check(faults *fault.Fields) {
 		}
 	}
 	only("/format", l.Format, "raw")
-	only("/kind", l.Kind, "push")
 }
 
 func (b newEndpoint) read() (subscriptions.NewEndpoint, error) {
 	var faults fault.Fields
 	n := subscriptions.NewEndpoint{
-		UID: b.UID, URL: b.URL, Description: b.Description, EventTypes: b.EventTypes, Headers: readHeaders(b.Headers),
+		UID: b.UID, Kind: subscriptions.Kind(text(b.Kind)), URL: b.URL, Description: b.Description, EventTypes: b.EventTypes, Headers: readHeaders(b.Headers),
 		MaxInFlight: (*int)(b.MaxInFlight), Metadata: b.Metadata, Disabled: b.Disabled,
 		Ordering: subscriptions.Ordering(b.Ordering), Filter: text(b.Filter),
 	}
@@ -135,6 +134,7 @@ func readSchedule(faults *fault.Fields) func([]string) ([]time.Duration, bool) {
 // endpointPatch is the body that changes an endpoint.
 type endpointPatch struct {
 	URL           optional[string]            `json:"url,omitempty"`
+	Kind          optional[string]            `json:"kind,omitempty" doc:"Only the one that it has: an endpoint stays what it was made."`
 	UID           optional[string]            `json:"uid,omitempty" nullable:"true"`
 	Description   optional[string]            `json:"description,omitempty" nullable:"true"`
 	EventTypes    optional[[]string]          `json:"event_types,omitempty" nullable:"true" doc:"Replaced as a whole."`
@@ -167,6 +167,7 @@ func (b endpointPatch) read() (subscriptions.EndpointPatch, error) {
 	p := subscriptions.EndpointPatch{
 		URL: b.URL.Optional, UID: b.UID.Optional, Description: b.Description.Optional, EventTypes: b.EventTypes.Optional,
 		Filter:      b.Filter.Optional,
+		Kind:        convert(b.Kind, func(text string) (subscriptions.Kind, bool) { return subscriptions.Kind(text), true }),
 		Headers:     convert(b.Headers, func(h map[string]string) ([]signer.Header, bool) { return readHeaders(h), true }),
 		MaxInFlight: convert(b.MaxInFlight, func(w whole) (int, bool) { return int(w), true }),
 		RateLimit:   convert(b.RateLimit, readRateLimit(&faults)),

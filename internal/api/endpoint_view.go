@@ -14,7 +14,7 @@ type endpointView struct {
 	ID                  string            `json:"id" example:"ep_07xk9v0e8g0003f"`
 	TenantID            string            `json:"tenant_id" example:"ten_07xk9v0e8g0003f"`
 	UID                 *string           `json:"uid"`
-	URL                 string            `json:"url" example:"https://acme.example/hooks"`
+	URL                 *string           `json:"url" example:"https://acme.example/hooks" doc:"null of the kind pull."`
 	Description         string            `json:"description"`
 	EventTypes          []string          `json:"event_types" nullable:"false" doc:"Empty: all."`
 	Filter              *string           `json:"filter" doc:"A CEL expression that events have to fulfil; null: none."`
@@ -27,7 +27,7 @@ type endpointView struct {
 	RetrySchedule       []string          `json:"retry_schedule" nullable:"true" example:"[\"1m\",\"5m\"]" doc:"null: the default."`
 	TLS                 *tlsView          `json:"tls" doc:"Its own authorities and client certificate; null: none."`
 	Format              string            `json:"format" enum:"raw"`
-	Kind                string            `json:"kind" enum:"push,pull"`
+	Kind                string            `json:"kind" enum:"push,pull" doc:"push: deliveries are posted to its URL; pull: its owner fetches them."`
 	Metadata            metadata          `json:"metadata"`
 	Status              string            `json:"status" enum:"enabled,disabled,dead"`
 	StatusReason        *string           `json:"status_reason" doc:"null if it is enabled."`
@@ -57,11 +57,11 @@ type breakerView struct {
 
 func viewEndpoint(e subscriptions.Endpoint) endpointView {
 	return endpointView{
-		ID: id.Endpoint.Format(e.ID), TenantID: id.Tenant.Format(e.TenantID), UID: e.UID, URL: e.URL,
+		ID: id.Endpoint.Format(e.ID), TenantID: id.Tenant.Format(e.TenantID), UID: e.UID, URL: unlessEmpty(e.URL),
 		Description: e.Description, EventTypes: append([]string{}, e.EventTypes...), Filter: e.Filter, Headers: viewHeaders(e.Headers),
 		Signature: viewSignature(e), MaxInFlight: e.MaxInFlight, Timeout: formatSpan(e.Timeout),
 		RetrySchedule: formatSpans(e.RetrySchedule), RateLimit: viewRateLimit(e.RateLimit),
-		Ordering: string(e.Ordering), TLS: viewTLS(e.TLS), Format: "raw", Kind: "push", Metadata: shown(e.Metadata),
+		Ordering: string(e.Ordering), TLS: viewTLS(e.TLS), Format: "raw", Kind: string(e.Kind), Metadata: shown(e.Metadata),
 		Status: string(e.Status), StatusReason: e.StatusReason, StatusChangedAt: stamp(e.StatusChangedAt),
 		ConsecutiveFailures: e.ConsecutiveFailures, FailingSince: stampOf(e.FailingSince), LastError: e.LastError,
 		Breaker: breakerView{

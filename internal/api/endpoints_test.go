@@ -99,7 +99,8 @@ func TestEndpointRefusals(t *testing.T) {
 		`{"url":"https://a.example/","ordering":true}`:                                              "/ordering",
 		`{"url":"https://a.example/","tls":{"ca":"x"}}`:                                             "/tls/ca",
 		`{"url":"https://a.example/","format":"cloudevents"}`:                                       "/format",
-		`{"url":"https://a.example/","kind":"pull"}`:                                                "/kind",
+		`{"url":"https://a.example/","kind":"throw"}`:                                               "/kind",
+		`{"kind":"push"}`: "/url",
 	} {
 		r := request{method: "POST", path: "/v1/tenants/acme/endpoints", body: body}
 		if p := w.refused(422, r); !p.pointsTo(pointer) {

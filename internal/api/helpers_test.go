@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
@@ -89,7 +90,13 @@ func newWorld(t *testing.T, more ...func(*api.Deps)) *world {
 		Alerts:   alert.NewDesk(w.db, w.ids.Next, w.clock.Now),
 		Sessions: w.sessions, PublicURL: "https://hooks.example.com",
 		Stats: stats.NewReader(w.db, w.clock.Now),
-		Keys:  w.keys, Audit: audit.NewLog(w.db), Door: auth.NewDoor(w.keys, auth.DoorOptions{Burst: 1 << 30}), Ping: w.db.Ping, Metrics: registry, Logger: zerolog.New(w.log),
+		Pull: dispatcher.NewPull(dispatcher.Config{Lease: time.Minute, AlertAfterFailures: 5}, dispatcher.PullDeps{
+			Deps: dispatcher.Deps{
+				DB: w.db, IDs: w.ids, Now: w.clock.Now, Store: w.subs, Metrics: noMetrics{}, Log: zerolog.New(w.log), WallTime: time.Now,
+			},
+			Marks: dispatcher.Marks{Marker: box},
+		}),
+		Keys: w.keys, Audit: audit.NewLog(w.db), Door: auth.NewDoor(w.keys, auth.DoorOptions{Burst: 1 << 30}), Ping: w.db.Ping, Metrics: registry, Logger: zerolog.New(w.log),
 		AddressClass: egress.Class, MaxPayload: maxPayload, Version: "test",
 	}
 	for _, change := range more {
@@ -99,6 +106,12 @@ func newWorld(t *testing.T, more ...func(*api.Deps)) *world {
 	t.Cleanup(w.http.Close)
 	return w
 }
+
+type noMetrics struct{}
+
+func (noMetrics) Attempt(string, time.Duration) {}
+func (noMetrics) Delivered(time.Duration)       {}
+func (noMetrics) InFlight(int)                  {}
 
 // httpsOnly stands for the egress policy.
 func httpsOnly(raw string) error {

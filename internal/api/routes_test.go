@@ -62,6 +62,8 @@ var calls = []call{
 	{"GET", "/v1/tenants/{tenant}/endpoints/{ep}/stats", reading, "", false, false, "", "", 200, ""},
 	{"POST", "/v1/tenants/{tenant}/endpoints/{ep}/filter:test", endpoints, `{"filter":"true","payload":1}`, false, false, `{"filter":1,"payload":1}`, "/filter", 200, ""},
 	{"POST", "/v1/tenants/{tenant}/endpoints/{ep}/test", endpoints, `{"payload":[1]}`, true, false, `{"type":1}`, "/type", 202, "endpoint.tested"},
+	{"GET", "/v1/tenants/{tenant}/endpoints/{ep}/poll", acting, "", false, false, "", "", 200, ""},
+	{"POST", "/v1/tenants/{tenant}/endpoints/{ep}/ack", acting, `{"tokens":["nobody's"]}`, false, false, `{"tokens":[1]}`, "/tokens/0", 200, ""},
 	{"POST", "/v1/tenants/{tenant}/endpoints/{ep}/replay", acting, `{"since":"2026-01-01T00:00:00Z"}`, false, false, `{"since":"2026-01-01T00:00:00Z","states":[1]}`, "/states/0", 202, "job.created"},
 
 	{"POST", "/v1/tenants/{tenant}/portal-sessions", endpoints, `{"read_only":true}`, true, false, `{"read_only":1}`, "/read_only", 201, "portal.link_created"},
@@ -101,7 +103,7 @@ var calls = []call{
 	{"DELETE", "/v1/event-types/{type}", operator, "", false, false, "", "", 204, "event_type.deleted"},
 	{"DELETE", "/v1/api-keys/{key}", operator, "", false, false, "", "", 204, "api_key.revoked"},
 	{"DELETE", "/v1/tenants/{tenant}/endpoints/{ep}", endpoints, "", false, false, "", "", 204, "endpoint.deleted"},
-	{"DELETE", "/v1/tenants/{tenant}", operator, "", false, false, "", "", 204, "tenant.deleted, endpoint.deleted by system"},
+	{"DELETE", "/v1/tenants/{tenant}", operator, "", false, false, "", "", 204, "tenant.deleted, endpoint.deleted by system, endpoint.deleted by system"},
 
 	{"GET", "/livez", nobody, "", false, false, "", "", 200, ""},
 	{"GET", "/readyz", nobody, "", false, false, "", "", 200, ""},
@@ -137,6 +139,8 @@ type stage struct {
 	*world
 	ids  map[string]string // by the name in a path, of the first tenant
 	keys map[string]string // API keys by what they are
+	// pull is the first tenant's endpoint that is fetched from.
+	pull string
 	// typeID is the number of the event type. Only the audit log shows it.
 	typeID string
 }
@@ -159,6 +163,9 @@ func newStage(t *testing.T) *stage {
 			method: "POST", path: "/v1/api-keys", body: `{"name":"to look at","scopes":["admin"]}`,
 		}).text("id"),
 	}
+	s.pull = s.must(http.StatusCreated, request{
+		method: "POST", path: "/v1/tenants/" + tenant + "/endpoints", body: `{"kind":"pull","event_types":["nothing"]}`,
+	}).text("id")
 	for _, scope := range []need{events, endpoints, reading, acting, admin} {
 		s.keys[string(scope)] = s.apiKey("", string(scope))
 		s.keys["own "+string(scope)] = s.apiKey(tenant, string(scope))
@@ -195,6 +202,9 @@ func mustParse(t *testing.T, kind id.Kind, text string) id.ID {
 // url fills the ids of the stage into a path, with some of them replaced.
 func (s *stage) url(path string, replaced map[string]string) string {
 	for name, value := range s.ids {
+		if name == "ep" && (strings.HasSuffix(path, "/poll") || strings.HasSuffix(path, "/ack")) {
+			value = s.pull
+		}
 		if other, ok := replaced[name]; ok {
 			value = other
 		}

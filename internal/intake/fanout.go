@@ -33,6 +33,7 @@ type candidates map[id.ID][]subscriptions.Candidate
 // target is an endpoint that an event goes to.
 type target struct {
 	endpoint int64
+	pull     bool
 	ordered  bool
 }
 
@@ -93,7 +94,7 @@ func testable(candidates []subscriptions.Candidate, endpoint, tenant id.ID) (tar
 	case candidates[n].Status == subscriptions.Dead:
 		return target{}, fault.New(fault.Conflict, "the endpoint is dead: its receiver answered 410 Gone. Enable it first")
 	}
-	return target{endpoint.N, candidates[n].Ordered}, nil
+	return target{endpoint.N, candidates[n].Pull, candidates[n].Ordered}, nil
 }
 
 // addressed is what is stored as the skipped endpoints of an event that was meant for some alone, if it skipped none: an empty
@@ -162,7 +163,7 @@ func match(
 			matched, reason, detail = asked(c)
 		}
 		if matched {
-			targets = append(targets, target{c.Endpoint, c.Ordered})
+			targets = append(targets, target{c.Endpoint, c.Pull, c.Ordered})
 		} else {
 			skipped = append(skipped, skipRow{c.Endpoint, reason, detail})
 		}

@@ -46,6 +46,7 @@ type chance struct {
 	Patterns  []string
 	Filter    *string
 	Status    string
+	Pull      bool
 	Ordered   bool
 	Delivery  int64  // 0: there was none
 	State     string // of it
@@ -60,7 +61,7 @@ type chance struct {
 // Its transaction is pg.Indexed.
 const chancesSQL = `
 SELECT e.id AS event, e.type, coalesce(e.group_key, '') AS group_key, e.deliver_at, p.id AS endpoint, p.event_types AS patterns,
-    p.filter, p.status::text, p.ordering = 'group' AS ordered, coalesce(x.id, 0) AS delivery, coalesce(x.state::text, '') AS state,
+    p.filter, p.status::text, p.kind = 'pull' AS pull, p.ordering = 'group' AS ordered, coalesce(x.id, 0) AS delivery, coalesce(x.state::text, '') AS state,
     coalesce((SELECT s ->> 'r' FROM jsonb_array_elements(e.skipped) s WHERE (s ->> 'e')::bigint = p.id LIMIT 1), '') AS skipped,
     coalesce(e.skipped = '[]' OR e.skipped @> '[{"r": "endpoint_ids"}]', false) AS addressed,
     coalesce(e.skipped @> '[{"r": "schema"}]', false) AS broken
@@ -274,11 +275,12 @@ func (i *Intake) queueReplay(b *pgx.Batch, r Replay, found []chance, now time.Ti
 		case missing:
 			d := dispatcher.NewDelivery{
 				Shard: r.Tenant.Shard, ID: i.ids.Next(), Tenant: r.Tenant.N, Event: c.Event, Endpoint: c.Endpoint, DueAt: now,
+				Pull: c.Pull,
 			}
 			if c.DeliverAt != nil && c.DeliverAt.After(now) {
 				d.DueAt, d.Scheduled = *c.DeliverAt, true
 			}
-			d.Group = target{c.Endpoint, c.Ordered}.group(c.GroupKey, d.ID)
+			d.Group = target{c.Endpoint, c.Pull, c.Ordered}.group(c.GroupKey, d.ID)
 			news = append(news, d)
 		}
 	}

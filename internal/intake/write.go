@@ -70,7 +70,7 @@ func (i *Intake) addDeliveries(rows *rows, d *draft, n int, now time.Time) {
 		delivery := i.ids.Next()
 		rows.addDelivery(dispatcher.NewDelivery{
 			Shard: d.tenant.Shard, ID: delivery, Tenant: d.tenant.N, Event: e.n, Endpoint: t.endpoint, DueAt: at,
-			Scheduled: later, Group: t.group(it.GroupKey, delivery),
+			Scheduled: later, Pull: t.pull, Group: t.group(it.GroupKey, delivery),
 		})
 	}
 }

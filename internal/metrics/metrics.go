@@ -96,10 +96,12 @@ func New(reg prometheus.Registerer, labels Labels) *Metrics {
 // Accepted counts events whose transaction has committed.
 func (m *Metrics) Accepted(n int) { m.accepted.Add(float64(n)) }
 
-// Attempt counts an attempt and how long it took.
+// Attempt counts an attempt and how long it took; 0: nobody knows, or it was no request.
 func (m *Metrics) Attempt(outcome string, took time.Duration) {
 	m.attempts.WithLabelValues(outcome).Inc()
-	m.duration.Observe(took.Seconds())
+	if took > 0 {
+		m.duration.Observe(took.Seconds())
+	}
 }
 
 // Delivered notes how long after its event's acceptance a delivery succeeded.

@@ -9,6 +9,7 @@ package seal
 import (
 	"crypto/aes"
 	"crypto/cipher"
+	"crypto/hkdf"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -25,6 +26,7 @@ const KeySize = 32
 type Box struct {
 	ids  []string               // of the keys, as they were given; the first one seals
 	open map[string]cipher.AEAD // by key id
+	mac  map[string][]byte      // by key id, the keys that tickets are marked with
 }
 
 // New makes a box from keys of 32 bytes each. The first one seals, all of them open. An error names the key by its
@@ -33,7 +35,7 @@ func New(keys [][]byte) (*Box, error) {
 	if len(keys) == 0 {
 		return nil, errors.New("no key to encrypt secrets with")
 	}
-	b := &Box{open: make(map[string]cipher.AEAD, len(keys))}
+	b := &Box{open: make(map[string]cipher.AEAD, len(keys)), mac: make(map[string][]byte, len(keys))}
 	for i, key := range keys {
 		if len(key) != KeySize {
 			return nil, fmt.Errorf("encryption key %d has %d bytes, not %d", i+1, len(key), KeySize)
@@ -50,6 +52,9 @@ func New(keys [][]byte) (*Box, error) {
 		// Draws each nonce at random and puts its 12 bytes in front. NIST SP 800-38D, 8.3, allows 2^32 of them under one
 		// key, which is far beyond what owners of endpoints ever save.
 		if b.open[name], err = cipher.NewGCMWithRandomNonce(block); err != nil {
+			return nil, fmt.Errorf("encryption key %d: %w", i+1, err)
+		}
+		if b.mac[name], err = hkdf.Key(sha256.New, key, nil, markInfo, sha256.Size); err != nil {
 			return nil, fmt.Errorf("encryption key %d: %w", i+1, err)
 		}
 	}
