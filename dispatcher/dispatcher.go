@@ -78,7 +78,9 @@ type Dispatcher struct {
 	deps  Deps
 	log   zerolog.Logger
 	owner int64 // names this process's leases; never used again by another
-	agent int16 // the number of cfg.UserAgent; 0: not registered yet. Only the recorder looks
+	// common says that Queue is a pool like any other: what has to be planned as the queue's statements are says so each time.
+	common bool
+	agent  int16 // the number of cfg.UserAgent; 0: not registered yet. Only the recorder looks
 
 	roads      *roads
 	targets    *targets

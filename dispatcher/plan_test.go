@@ -39,7 +39,17 @@ func TestPlansOfTheQueue(t *testing.T) {
 		"discover": {discoverSQL, pgx.StrictNamedArgs{"shards": one}, []string{"deliveries_due"}},
 		"ordered":  {orderedSQL, heads, []string{"deliveries_in_group", "deliveries_pkey"}},
 		"record":   {recordFirstSQL, results, []string{"deliveries_pkey"}},
-		"trouble":  {troubleSQL, pgx.StrictNamedArgs{"shards": one, "endpoints": []int64{endpoint.N}}, []string{"endpoints_failing", "alerts_open_key"}},
+		"look":     {lookSQL, frontOf(endpoint, w.clock()), []string{"deliveries_due"}},
+		"fetch": {fetchSQL, pgx.StrictNamedArgs{
+			"shard": endpoint.Shard, "endpoint": endpoint.N, "pull": lanePull, "now": w.clock(), "limit": 10, "leases": []int64{1},
+			"until": w.clock(), "bytes": pullBytes, "inline": pullBytes, "bare": false,
+		}, []string{"deliveries_due", "deliveries_pkey"}},
+		"lapsed": {lapsedSQL, frontOf(endpoint, w.clock()), []string{"deliveries_due", "endpoints_pkey"}},
+		"retake": {retakeSQL, pgx.StrictNamedArgs{
+			"shard": endpoint.Shard, "ids": []int64{1}, "leases": []int64{1}, "attempts": []int32{1}, "pull": lanePull, "until": w.clock(),
+		}, []string{"deliveries_pkey"}},
+		"fates":   {fatesSQL, pgx.StrictNamedArgs{"shard": endpoint.Shard, "ids": []int64{1}}, []string{"deliveries_pkey", "deliveries_finished"}},
+		"trouble": {troubleSQL, pgx.StrictNamedArgs{"shards": one, "endpoints": []int64{endpoint.N}}, []string{"endpoints_failing", "alerts_open_key"}},
 	}
 	check := func(state string) {
 		for name, c := range statements {

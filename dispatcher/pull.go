@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/postrider/postrider/internal/fault"
 	"github.com/postrider/postrider/internal/id"
+	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/subscriptions"
 )
 
@@ -14,7 +17,8 @@ import (
 // what is due and signs it as a request would be, an acknowledgement finishes it, and what is not acknowledged before its
 // lease ends is there for the next poll. It works where no dispatcher runs; see docs/decisions/0031.
 
-// PullDeps is what a Pull works with, beside what a dispatcher does: of that it needs neither Doer nor Desk.
+// PullDeps is what a Pull works with, beside what a dispatcher does: of that it needs neither Doer nor Desk, nor a pool for the
+// queue. Polls are not to take that from the dispatcher.
 type PullDeps struct {
 	Deps
 	Marks Marks
@@ -29,12 +33,21 @@ type Pull struct {
 
 // NewPull makes one. Of cfg it needs Lease, AlertAfterFailures and nothing else.
 func NewPull(cfg Config, deps PullDeps) *Pull {
-	if deps.Queue == nil {
-		deps.Queue = deps.DB
-	}
+	deps.Queue = deps.DB
 	return &Pull{
-		d: &Dispatcher{cfg: cfg, deps: deps.Deps, log: deps.Log}, marks: deps.Marks, waiting: newWaiting(),
+		d:     &Dispatcher{cfg: cfg, deps: deps.Deps, log: deps.Log, common: true},
+		marks: deps.Marks, waiting: newWaiting(),
 	}
+}
+
+// query runs one statement, planned as those of the queue are (pg.OpenQueue).
+func (p *Pull) query(ctx context.Context, sql string, args pgx.StrictNamedArgs, read func(pgx.Rows) error) error {
+	ctx, cancel := context.WithTimeout(ctx, dbPatience)
+	defer cancel()
+	b := &pgx.Batch{}
+	pg.PlanByIndex(b)
+	b.Queue(sql, args).Query(read)
+	return p.d.deps.DB.SendBatch(ctx, b).Close() //nolint:wrapcheck // whoever asks says what for
 }
 
 // What a poll may ask for.
@@ -86,7 +99,7 @@ func (p *Pull) Poll(ctx context.Context, endpoint id.ID, ask Ask) ([]Pulled, err
 		again := time.NewTimer(pause)
 		select {
 		case <-ctx.Done():
-			err = fault.Wrap(fault.Unavailable, ctx.Err(), "the request was given up")
+			err = fmt.Errorf("wait for what is due: %w", ctx.Err())
 		case <-p.waiting.stopped:
 		case <-over.C:
 		case <-w.signal:

@@ -108,14 +108,14 @@ func (p *Pull) finishAll(ctx context.Context, some []result, fates map[id.ID]fat
 
 // retakeSQL leases once more, to the very lease that has ended, what nobody has leased since: it waits with the number of that
 // attempt, and its last one came to nothing for want of an acknowledgement. What was finished and then sent again by hand
-// waits too, but not for this. Index deliveries_pkey.
+// waits too, but not for this. The same acknowledgement, made twice at once, may have leased it just before. Index deliveries_pkey.
 const retakeSQL = `
 WITH mine AS MATERIALIZED (
     SELECT d.shard, d.id, r.lease FROM unnest(@ids::bigint[], @leases::bigint[], @attempts::integer[]) AS r(id, lease, attempt)
      CROSS JOIN LATERAL (
         SELECT d.shard, d.id FROM deliveries d
-         WHERE d.shard = @shard AND d.id = r.id AND d.lane = @pull AND d.state = 'pending' AND d.attempts = r.attempt
-           AND d.last_outcome = 'timeout'
+         WHERE d.shard = @shard AND d.id = r.id AND d.lane = @pull AND d.attempts = r.attempt
+           AND (d.state = 'pending' AND d.last_outcome = 'timeout' OR d.lease_owner = r.lease)
          ORDER BY d.id LIMIT 1 FOR UPDATE) d
 )
 UPDATE deliveries d SET state = 'in_flight', lease_owner = m.lease, leased_until = @until
@@ -124,8 +124,6 @@ RETURNING d.id`
 
 // retake gives those that were leased once more. Their attempts are recorded as further ones: history has the end of the lease.
 func (p *Pull) retake(ctx context.Context, late []result) (mine []result, err error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dbPatience)
-	defer cancel()
 	var shard int16
 	var ids, leases []int64
 	var attempts []int32
@@ -134,14 +132,14 @@ func (p *Pull) retake(ctx context.Context, late []result) (mine []result, err er
 		ids, leases = append(ids, r.claimed.ID), append(leases, r.owner)
 		attempts = append(attempts, int32(r.claimed.Attempts)) //nolint:gosec // came from an integer
 	}
-	rows, err := p.d.deps.Queue.Query(ctx, retakeSQL, pgx.StrictNamedArgs{
+	var taken []int64
+	err = p.query(context.WithoutCancel(ctx), retakeSQL, pgx.StrictNamedArgs{
 		"shard": shard, "ids": ids, "leases": leases, "attempts": attempts, "pull": lanePull,
 		"until": p.d.deps.Now().Add(retakeLease),
-	})
-	var taken []int64
-	if err == nil {
+	}, func(rows pgx.Rows) (err error) {
 		taken, err = pgx.CollectRows(rows, pgx.RowTo[int64])
-	}
+		return err //nolint:wrapcheck // wrapped below
+	})
 	if err != nil {
 		return nil, pg.Fault(fmt.Errorf("lease again what was acknowledged late: %w", err))
 	}
@@ -201,14 +199,14 @@ func (p *Pull) standings(ctx context.Context, left []result, fates map[id.ID]fat
 	if len(ids) == 0 {
 		return nil
 	}
-	rows, err := p.d.deps.DB.Query(ctx, fatesSQL, pgx.StrictNamedArgs{"shard": dlv.Shard, "ids": ids})
-	if err == nil {
+	err := p.query(ctx, fatesSQL, pgx.StrictNamedArgs{"shard": dlv.Shard, "ids": ids}, func(rows pgx.Rows) error {
 		var f fate
-		_, err = pgx.ForEachRow(rows, []any{&dlv.N, &f.state, &f.reason, &f.attempts}, func() error {
+		_, err := pgx.ForEachRow(rows, []any{&dlv.N, &f.state, &f.reason, &f.attempts}, func() error {
 			fates[dlv] = f
 			return nil
 		})
-	}
+		return err //nolint:wrapcheck // wrapped below
+	})
 	if err != nil {
 		return pg.Fault(fmt.Errorf("look at what was acknowledged: %w", err))
 	}

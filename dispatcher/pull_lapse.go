@@ -40,13 +40,11 @@ const lapsedSQL = lostHead + `
 // lapse puts back what was fetched from an endpoint and not acknowledged in time. A rescue does so as well, where a dispatcher
 // runs.
 func (p *Pull) lapse(ctx context.Context, endpoint id.ID, now time.Time) error {
-	ctx, cancel := context.WithTimeout(ctx, dbPatience)
-	defer cancel()
-	rows, err := p.d.deps.Queue.Query(ctx, lapsedSQL, frontOf(endpoint, now))
 	var lost []result
-	if err == nil {
+	err := p.query(ctx, lapsedSQL, frontOf(endpoint, now), func(rows pgx.Rows) (err error) {
 		lost, err = pgx.CollectRows(rows, p.d.readLost(now))
-	}
+		return err //nolint:wrapcheck // wrapped below
+	})
 	if err != nil {
 		return pg.Fault(fmt.Errorf("look for leases that have ended: %w", err))
 	}

@@ -39,9 +39,10 @@ const pullFront = `(SELECT * FROM deliveries d
 type sight struct{ Due, Fetched, Lapsed int }
 
 func (p *Pull) look(ctx context.Context, endpoint id.ID, now time.Time) (s sight, err error) {
-	ctx, cancel := context.WithTimeout(ctx, dbPatience)
-	defer cancel()
-	err = p.d.deps.Queue.QueryRow(ctx, lookSQL, frontOf(endpoint, now)).Scan(&s.Due, &s.Fetched, &s.Lapsed)
+	err = p.query(ctx, lookSQL, frontOf(endpoint, now), func(rows pgx.Rows) (err error) {
+		s, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[sight])
+		return err //nolint:wrapcheck // wrapped below
+	})
 	if err != nil {
 		return sight{}, pg.Fault(fmt.Errorf("look for what is due to an endpoint: %w", err))
 	}
@@ -98,19 +99,17 @@ func (p *Pull) lease(ctx context.Context, endpoint id.ID, target *subscriptions.
 func (p *Pull) leaseBatch(
 	ctx context.Context, endpoint id.ID, target *subscriptions.Target, ask Ask, with baggage,
 ) (got []result, err error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dbPatience) // what is leased must not be lost sight of
-	defer cancel()
+	ctx = context.WithoutCancel(ctx) // what is leased must not be lost sight of
 	now := p.d.deps.Now()
 	until := now.Add(ask.Lease)
 	leases := make([]int64, ask.Limit)
 	for i := range leases {
 		leases[i] = p.d.deps.IDs.Next()
 	}
-	rows, err := p.d.deps.Queue.Query(ctx, fetchSQL, pgx.StrictNamedArgs{
+	err = p.query(ctx, fetchSQL, pgx.StrictNamedArgs{
 		"shard": endpoint.Shard, "endpoint": endpoint.N, "pull": lanePull, "now": now, "limit": ask.Limit, "leases": leases,
 		"until": until, "bytes": pullBytes, "inline": pullBytes, "bare": with == bare,
-	})
-	if err == nil {
+	}, func(rows pgx.Rows) (err error) {
 		got, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (result, error) {
 			r := result{target: target, claimed: claimed{Pull: true, leaseEnds: until}}
 			c := &r.claimed
@@ -119,7 +118,8 @@ func (p *Pull) leaseBatch(
 			r.attemptID = r.owner
 			return r, err //nolint:wrapcheck // wrapped below
 		})
-	}
+		return err //nolint:wrapcheck // wrapped below
+	})
 	if err != nil {
 		return nil, pg.Fault(fmt.Errorf("lease deliveries to a poll: %w", err))
 	}

@@ -105,6 +105,9 @@ func (d *Dispatcher) book(ctx context.Context, results []result, again bool) (wo
 	err = pg.InTx(ctx, d.deps.Queue, func(tx pgx.Tx) error {
 		first := &pgx.Batch{}
 		pg.SyncCommit(first)
+		if d.common {
+			pg.PlanByIndex(first)
+		}
 		ended, trouble := map[id.ID]ending{}, map[id.ID]bool{}
 		queueRecord(first, results, d.agent, now, again, ended)
 		queueTrouble(first, results, trouble)
