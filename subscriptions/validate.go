@@ -36,6 +36,18 @@ func checkUID(uid string) (string, error) {
 	return uid, nil
 }
 
+// CheckUID is the rule for uids, for others that have some.
+func CheckUID(uid string) error {
+	_, err := checkUID(uid)
+	return err
+}
+
+// CheckDescription is the rule for descriptions, for others that have one.
+func CheckDescription(text string) error {
+	_, err := checkDescription(text)
+	return err
+}
+
 // checkText wants what a text column takes: UTF-8 without NUL.
 func checkText(text string, maxChars int) error {
 	switch {

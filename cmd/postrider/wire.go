@@ -17,6 +17,7 @@ import (
 	"github.com/postrider/postrider/internal/intake"
 	"github.com/postrider/postrider/internal/jobs"
 	"github.com/postrider/postrider/internal/metrics"
+	"github.com/postrider/postrider/internal/schedules"
 	"github.com/postrider/postrider/internal/seal"
 	"github.com/postrider/postrider/internal/stats"
 	"github.com/postrider/postrider/internal/upkeep"
@@ -50,22 +51,23 @@ func (a *app) close() error {
 // wiring is what the parts of one process share while they are put together.
 type wiring struct {
 	*app
-	cfg      config.Config
-	roles    roles
-	policy   egress.Policy
-	box      *seal.Box
-	registry *prometheus.Registry
-	metrics  *metrics.Metrics
-	store    *subscriptions.Store
-	desk     *dispatcher.Desk
-	pull     *dispatcher.Pull // with the role api
-	tally    *stats.Tally     // with a role that records attempts
-	alerts   *alert.Desk
-	intake   *intake.Intake
-	jobs     *jobs.Jobs
-	keys     *auth.Keys
-	sessions *auth.Sessions
-	stats    *stats.Reader
+	cfg       config.Config
+	roles     roles
+	policy    egress.Policy
+	box       *seal.Box
+	registry  *prometheus.Registry
+	metrics   *metrics.Metrics
+	store     *subscriptions.Store
+	desk      *dispatcher.Desk
+	pull      *dispatcher.Pull // with the role api
+	tally     *stats.Tally     // with a role that records attempts
+	alerts    *alert.Desk
+	intake    *intake.Intake
+	jobs      *jobs.Jobs
+	schedules *schedules.Schedules
+	keys      *auth.Keys
+	sessions  *auth.Sessions
+	stats     *stats.Reader
 	// wake tells dispatchers of due work. It is known once it is known who dispatches, and called only after that.
 	wake func(shard int16)
 	// accepted tells them of deliveries that have just been made.

@@ -109,7 +109,7 @@ func (w *wiring) addNode() {
 	}})
 }
 
-// addCatalogue has this process know the catalogue of event types, and what others change in it.
+// addCatalogue has this process know the catalogue of event types, and what others change in it: whoever accepts events asks it.
 func (w *wiring) addCatalogue(ctx context.Context) {
 	if err := w.store.Catalogue().Refresh(ctx); err != nil { // before the first event
 		w.log.Warn().Err(err).Msg("catalogue.failed")
@@ -140,12 +140,13 @@ func (w *wiring) addScheduler() error {
 	}
 	u := upkeep.New(upkeep.Deps{
 		DB: w.db.pool, Now: w.db.clock.Now, Log: w.log, Metrics: w.metrics, Store: w.store, Desk: w.desk, Alerts: w.alerts,
-		Notices: notices, Jobs: w.jobs.DropOld, Keys: w.intake.DropExpiredKeys, UIDs: w.intake.DropOrphanUIDs,
+		Notices: notices, Jobs: w.jobs.DropOld, Schedules: w.schedules.DropOrphans, Keys: w.intake.DropExpiredKeys, UIDs: w.intake.DropOrphanUIDs,
 		Audit: audit.NewLog(w.db.pool), KeepAudit: w.cfg.Retention.AuditLog, Sessions: w.sessions.DropEnded,
 		Stats: w.stats, KeepStats: w.cfg.Retention.Attempts,
 		KeepKeys: w.cfg.Retention.IdempotencyKeys, KeepEvents: w.cfg.Retention.Events,
 	})
-	w.add(part{name: "the scheduler", stop: 2 * settle, run: u.Run}, part{name: "the jobs", stop: 2 * settle, run: w.jobs.Run})
+	w.add(part{name: "the scheduler", stop: 2 * settle, run: u.Run}, part{name: "the jobs", stop: 2 * settle, run: w.jobs.Run},
+		part{name: "the schedules", stop: 2 * settle, run: w.schedules.Run})
 	return nil
 }
 
@@ -221,7 +222,7 @@ func (w *wiring) addAPI(ctx context.Context, open func(context.Context) (net.Lis
 		return err
 	}
 	deps := api.Deps{
-		Subscriptions: w.store, Intake: w.intake, Deliveries: w.desk, Pull: w.pull, Alerts: w.alerts, Jobs: w.jobs, Keys: w.keys, Wake: w.wake,
+		Subscriptions: w.store, Intake: w.intake, Deliveries: w.desk, Pull: w.pull, Alerts: w.alerts, Jobs: w.jobs, Schedules: w.schedules, Keys: w.keys, Wake: w.wake,
 		Sessions: w.sessions, Pages: pages, PublicURL: publicURL(w.cfg.HTTP, w.addr),
 		Audit: audit.NewLog(w.db.pool), Door: door, TrustedProxies: w.cfg.HTTP.TrustedProxies,
 		Ping: w.db.pool.Ping, Logger: w.log, MaxPayload: w.cfg.Events.MaxPayload, Version: buildVersion(),

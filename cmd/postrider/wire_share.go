@@ -18,6 +18,7 @@ import (
 	"github.com/postrider/postrider/internal/jobs"
 	"github.com/postrider/postrider/internal/metrics"
 	"github.com/postrider/postrider/internal/pg"
+	"github.com/postrider/postrider/internal/schedules"
 	"github.com/postrider/postrider/internal/seal"
 	"github.com/postrider/postrider/internal/stats"
 	"github.com/postrider/postrider/subscriptions"
@@ -65,6 +66,7 @@ func (w *wiring) share(ctx context.Context) error {
 	w.jobs = jobs.New(jobs.Deps{
 		DB: db, IDs: w.db.ids, Now: now, Desk: w.desk, Intake: w.intake, Wake: wake, Log: w.log,
 	})
+	w.schedules = schedules.New(schedules.Deps{DB: db, IDs: w.db.ids, Now: now, Intake: w.intake, Log: w.log})
 	return nil
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/postrider/postrider/internal/auth"
 	"github.com/postrider/postrider/internal/intake"
 	"github.com/postrider/postrider/internal/jobs"
+	"github.com/postrider/postrider/internal/schedules"
 	"github.com/postrider/postrider/internal/stats"
 	"github.com/postrider/postrider/subscriptions"
 )
@@ -35,6 +36,7 @@ type Deps struct {
 	Pull          *dispatcher.Pull
 	Alerts        *alert.Desk
 	Jobs          *jobs.Jobs
+	Schedules     *schedules.Schedules
 	Keys          *auth.Keys
 	Sessions      *auth.Sessions
 	Audit         *audit.Log

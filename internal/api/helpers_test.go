@@ -30,6 +30,7 @@ import (
 	"github.com/postrider/postrider/internal/jobs"
 	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/internal/pgtest"
+	"github.com/postrider/postrider/internal/schedules"
 	"github.com/postrider/postrider/internal/seal"
 	"github.com/postrider/postrider/internal/stats"
 	"github.com/postrider/postrider/subscriptions"
@@ -87,8 +88,9 @@ func newWorld(t *testing.T, more ...func(*api.Deps)) *world {
 	w.jobs = jobs.New(jobs.Deps{DB: w.db, IDs: w.ids, Now: w.clock.Now, Desk: desk, Intake: accepts, Wake: wake, Log: zerolog.New(w.log)})
 	deps := api.Deps{
 		Subscriptions: w.subs, Intake: accepts, Deliveries: desk, Jobs: w.jobs,
-		Alerts:   alert.NewDesk(w.db, w.ids.Next, w.clock.Now),
-		Sessions: w.sessions, PublicURL: "https://hooks.example.com",
+		Schedules: schedules.New(schedules.Deps{DB: w.db, IDs: w.ids, Now: w.clock.Now, Intake: accepts, Log: zerolog.New(w.log)}),
+		Alerts:    alert.NewDesk(w.db, w.ids.Next, w.clock.Now),
+		Sessions:  w.sessions, PublicURL: "https://hooks.example.com",
 		Stats: stats.NewReader(w.db, w.clock.Now),
 		Pull: dispatcher.NewPull(dispatcher.Config{Lease: time.Minute, AlertAfterFailures: 5}, dispatcher.PullDeps{
 			Deps: dispatcher.Deps{

@@ -95,6 +95,14 @@ func also(statuses ...int) func(*huma.Operation) {
 	return func(op *huma.Operation) { op.Errors = append(op.Errors, statuses...) }
 }
 
+// both is one after the other.
+func both(first, second func(*huma.Operation)) func(*huma.Operation) {
+	return func(op *huma.Operation) {
+		first(op)
+		second(op)
+	}
+}
+
 func (s *server) operation(tag string, rt route) huma.Operation {
 	op := huma.Operation{
 		Method: rt.method, Path: rt.path, DefaultStatus: rt.status, OperationID: rt.id, Summary: rt.summary,

@@ -21,6 +21,7 @@ const (
 	aDelivery = "/v1/deliveries/{dlv}"
 	anAlert   = "/v1/alerts/{alr}"
 	aJob      = "/v1/jobs/{job}"
+	aSchedule = aTenant + "/schedules/{sch}"
 	aKey      = "/v1/api-keys/{key}"
 	aType     = "/v1/event-types/{type}"
 )
@@ -73,6 +74,7 @@ func (s *server) groups() []group {
 			{"POST", anEvent + "/cancel", 200, events, "cancel-event", "Cancel what is not delivered of an event", handle(s.cancelEvent), also(409)},
 			{"POST", anEvent + "/replay", 202, acting, "replay-event", "Send an event to its endpoints again; a job", handle(s.replayEvent), s.andCounts()},
 		}},
+		s.schedules(),
 		{"Deliveries", "One event on its way to one endpoint, with the attempts that were made. The review of failures is here.", []route{
 			{"GET", "/v1/deliveries", 200, reading, "list-deliveries", "Look for deliveries", handle(s.listDeliveries), also(404)},
 			{"GET", aDelivery, 200, reading, "get-delivery", "Read a delivery", handle(s.readDelivery), nil},
@@ -107,6 +109,19 @@ func (s *server) groups() []group {
 		}},
 		s.health(),
 	}
+}
+
+// schedules is what makes events by itself.
+func (s *server) schedules() group {
+	events, body := having(auth.EventsWrite), limit(s.d.MaxPayload+envelopeRoom)
+	return group{"Schedules", "Events that come again and again, at the times of a cron expression in a time zone. Each occurrence makes one event.", []route{
+		{"POST", aTenant + "/schedules", 201, events, "create-schedule", "Make a schedule", handle(s.createSchedule), both(body, also(409))},
+		{"GET", aTenant + "/schedules", 200, events, "list-schedules", "List a tenant's schedules", handle(s.listSchedules), nil},
+		{"GET", aSchedule, 200, events, "get-schedule", "Read a schedule, its payload and its last occurrences", handle(s.readSchedule), nil},
+		{"PATCH", aSchedule, 200, events, "update-schedule", "Change, pause or resume a schedule", handle(s.updateSchedule), both(body, also(409))},
+		{"DELETE", aSchedule, 204, events, "delete-schedule", "Delete a schedule; the events that it has made go their way", handle(s.deleteSchedule), nil},
+		{"POST", aSchedule + "/run", 202, events, "run-schedule", "Make an event of a schedule at once, beside its times", handle(s.runSchedule), nil},
+	}}
 }
 
 // health is what every process answers, whatever its roles.

@@ -77,6 +77,12 @@ var calls = []call{
 	{"POST", "/v1/tenants/{tenant}/events/{evt}/cancel", events, "", false, false, "", "", 200, "event.cancelled"},
 	{"POST", "/v1/tenants/{tenant}/events/{evt}/replay", acting, `{"dry_run":false}`, true, false, `{"dry_run":1}`, "/dry_run", 202, "job.created"},
 
+	{"POST", "/v1/tenants/{tenant}/schedules", events, `{"cron":"0 9 * * *","timezone":"Europe/Berlin","type":"a.b","payload":1}`, false, false, `{"cron":"0 9 * * *","type":"a","payload":1,"endpoint_ids":"x"}`, "/endpoint_ids", 201, "schedule.created"},
+	{"GET", "/v1/tenants/{tenant}/schedules", events, "", false, false, "", "", 200, ""},
+	{"GET", "/v1/tenants/{tenant}/schedules/{sch}", events, "", false, false, "", "", 200, ""},
+	{"PATCH", "/v1/tenants/{tenant}/schedules/{sch}", events, `{"description":"d"}`, false, false, `{"paused":"yes"}`, "/paused", 200, "schedule.updated"},
+	{"POST", "/v1/tenants/{tenant}/schedules/{sch}/run", events, "", false, false, "", "", 202, "schedule.run"},
+
 	{"GET", "/v1/deliveries", reading, "", false, false, "", "", 200, ""},
 	{"GET", "/v1/deliveries/{dlv}", reading, "", false, false, "", "", 200, ""},
 	{"GET", "/v1/deliveries/{dlv}/attempts", reading, "", false, false, "", "", 200, ""},
@@ -100,6 +106,7 @@ var calls = []call{
 
 	{"GET", "/v1/audit-log", admin, "", false, false, "", "", 200, ""},
 
+	{"DELETE", "/v1/tenants/{tenant}/schedules/{sch}", events, "", false, false, "", "", 204, "schedule.deleted"},
 	{"DELETE", "/v1/event-types/{type}", operator, "", false, false, "", "", 204, "event_type.deleted"},
 	{"DELETE", "/v1/api-keys/{key}", operator, "", false, false, "", "", 204, "api_key.revoked"},
 	{"DELETE", "/v1/tenants/{tenant}/endpoints/{ep}", endpoints, "", false, false, "", "", 204, "endpoint.deleted"},
@@ -158,6 +165,9 @@ func newStage(t *testing.T) *stage {
 		"type":   "the.type",
 		"tenant": tenant, "ep": ep, "evt": evt, "dlv": event.list("deliveries")[0].text("id"),
 		"alr": s.alert(tenant, ep),
+		"sch": s.must(http.StatusCreated, request{
+			method: "POST", path: "/v1/tenants/first/schedules", body: `{"cron":"@daily","type":"a","payload":1}`,
+		}).text("id"),
 		"job": s.must(http.StatusAccepted, request{method: "POST", path: "/v1/deliveries/retry", body: `{"tenant":"first"}`}).text("id"),
 		"key": s.must(http.StatusCreated, request{
 			method: "POST", path: "/v1/api-keys", body: `{"name":"to look at","scopes":["admin"]}`,
@@ -309,7 +319,7 @@ func (s *stage) refusesIDs(c call) {
 			continue
 		}
 		unknown := value[:len(value)-6] + "zzzz" + value[len(value)-2:]
-		wrongKind := "sch_" + value[strings.IndexByte(value, '_')+1:]
+		wrongKind := map[bool]string{true: "evt_", false: "sch_"}[name == "sch"] + value[strings.IndexByte(value, '_')+1:]
 		for _, ref := range []string{unknown, wrongKind, value + "0", "nix", "%20", "%00", "%FF", strings.Repeat("x", 300), "a%2Fb", "%2E%2E"} {
 			r := s.good(c, s.goodKeys(c)[0])
 			r.path = s.url(c.path, map[string]string{name: ref})

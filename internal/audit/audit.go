@@ -40,6 +40,11 @@ const (
 	JobCreated   Action = "job.created" // it acts on many deliveries, which have no entries of their own
 	JobCancelled Action = "job.cancelled"
 
+	ScheduleCreated Action = "schedule.created"
+	ScheduleUpdated Action = "schedule.updated"
+	ScheduleDeleted Action = "schedule.deleted"
+	ScheduleRun     Action = "schedule.run" // by hand, beside its times; what it does by itself is events
+
 	AlertAcknowledged Action = "alert.acknowledged"
 	AlertResolved     Action = "alert.resolved"
 
@@ -62,6 +67,7 @@ func Actions() []Action {
 		TenantCreated, TenantUpdated, TenantDeleted,
 		EndpointCreated, EndpointUpdated, EndpointStatusChanged, EndpointDeleted, SecretRevealed, SecretRotated, EndpointTested,
 		DeliveryRetried, DeliveryCancelled, EventCancelled, RequestShown, JobCreated, JobCancelled, AlertAcknowledged, AlertResolved,
+		ScheduleCreated, ScheduleUpdated, ScheduleDeleted, ScheduleRun,
 		EventTypeCreated, EventTypeUpdated, EventTypeDeleted, KeyCreated, KeyRevoked,
 		SessionStarted, SessionEnded, PortalLinkCreated, PortalEntered,
 	}

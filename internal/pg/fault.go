@@ -16,6 +16,7 @@ import (
 var constraints = map[string]*fault.Error{
 	"tenants_uid_key":                      fault.New(fault.Conflict, "another tenant has this uid"),
 	"endpoints_uid_key":                    fault.New(fault.Conflict, "another endpoint of this tenant has this uid"),
+	"schedules_uid_key":                    fault.New(fault.Conflict, "another schedule of this tenant has this uid"),
 	"endpoint_secrets_current_key":         fault.New(fault.Conflict, "the secret was being rotated by another request"),
 	"api_keys_hash_key":                    fault.New(fault.Conflict, "this key exists already"),
 	"api_keys_tenant_shard_tenant_id_fkey": fault.New(fault.NotFound, "no such tenant"),

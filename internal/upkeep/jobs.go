@@ -17,7 +17,7 @@ import (
 	"github.com/postrider/postrider/subscriptions"
 )
 
-// Deps is what the jobs work with. Audit, Sessions, Stats, Keys, UIDs and Jobs may be nil: somebody else sees to that.
+// Deps is what the jobs work with. Audit, Sessions, Stats, Keys, UIDs, Jobs and Schedules may be nil: somebody else sees to that.
 type Deps struct {
 	DB      *pgxpool.Pool
 	Now     func() time.Time // the database's clock
@@ -42,6 +42,8 @@ type Deps struct {
 	KeepEvents time.Duration // retention.events
 
 	Jobs func(ctx context.Context, shard int16) (int64, error) // deletes a bucket's old jobs
+
+	Schedules func(ctx context.Context) (int64, error) // deletes those of deleted tenants
 }
 
 // New lists every job with its pace.
@@ -74,6 +76,9 @@ func New(d Deps) *Upkeep {
 	}
 	if d.Jobs != nil {
 		jobs = append(jobs, &job{name: "old jobs", every: day, patience: time.Hour, run: d.oldJobs})
+	}
+	if d.Schedules != nil {
+		jobs = append(jobs, &job{name: "orphaned schedules", every: time.Minute, patience: time.Minute, run: d.Schedules})
 	}
 	return &Upkeep{log: d.Log, jobs: jobs}
 }
