@@ -164,13 +164,18 @@ func (d *Dispatcher) deliver(ctx context.Context, c claimed, target *subscriptio
 		return
 	}
 
-	headers, err := d.sign(&r, payload)
+	body, contentType, err := d.body(ctx, c, r.target, payload)
+	if err != nil {
+		d.finish(d.putBack(ctx, r, err))
+		return
+	}
+	headers, err := d.sign(&r, body, contentType)
 	if err != nil {
 		d.finish(unsendable(r, err))
 		return
 	}
 	r.attemptID, r.begun = d.deps.IDs.Next(), d.deps.Now()
-	r.answer = d.send(ctx, r.target, headers, payload)
+	r.answer = d.send(ctx, r.target, headers, body)
 	if r.answer.err != nil && ctx.Err() != nil {
 		d.finish(interrupted(r, d.deps.Now()))
 		return
@@ -213,15 +218,15 @@ func (d *Dispatcher) stillThere(ctx context.Context, t *subscriptions.Target, re
 }
 
 // sign makes the attempt's headers with a timestamp of this very moment.
-func (d *Dispatcher) sign(r *result, payload []byte) ([]signer.Header, error) {
+func (d *Dispatcher) sign(r *result, body []byte, contentType *string) ([]signer.Header, error) {
 	c, now := r.claimed, d.deps.WallTime()
-	if c.EventType == nil || c.ContentType == nil {
+	if c.EventType == nil || contentType == nil {
 		return nil, errNoEvent
 	}
 	r.signedAt = now.Unix()
 	message := signer.Message{
 		EventID: id.Event.Format(c.event()), DeliveryID: r.deliveryID(), EventType: *c.EventType,
-		Timestamp: r.signedAt, Body: payload,
+		Timestamp: r.signedAt, Body: body,
 	}
 	signed, err := signer.Sign(r.target.Scheme, r.target.SignatureHeader, r.target.Valid(d.deps.Now()), message)
 	if err != nil {
@@ -229,7 +234,7 @@ func (d *Dispatcher) sign(r *result, payload []byte) ([]signer.Header, error) {
 	}
 	r.signature = signer.Signature(r.target.Scheme, r.target.SignatureHeader, signed)
 	return requestHeaders(headerFacts{
-		contentType: *c.ContentType, userAgent: d.cfg.UserAgent, deliveryID: message.DeliveryID, eventType: *c.EventType,
+		contentType: *contentType, userAgent: d.cfg.UserAgent, deliveryID: message.DeliveryID, eventType: *c.EventType,
 		attempt: c.Attempts, replay: c.Origin == replayed, fetched: c.Pull, signed: signed, static: r.target.Headers,
 	}), nil
 }

@@ -17,7 +17,7 @@ type Pulled struct {
 	ContentType     string
 	Attempt         int
 	Headers         []signer.Header // as a request would have them, but for those that are about a request
-	Payload         []byte          // the producer's bytes, which are what is signed
+	Payload         []byte          // the body that a request would have, which is what is signed
 	LeasedUntil     time.Time
 }
 
@@ -61,7 +61,11 @@ func (p *Pull) packOne(ctx context.Context, r *result) (_ Pulled, unfit *result)
 			return no(p.d.putBack(ctx, *r, err))
 		}
 	}
-	headers, err := p.d.sign(r, payload)
+	body, contentType, err := p.d.body(ctx, *c, r.target, payload)
+	if err != nil {
+		return no(p.d.putBack(ctx, *r, err))
+	}
+	headers, err := p.d.sign(r, body, contentType)
 	if err != nil {
 		return no(unsendable(*r, err))
 	}
@@ -70,7 +74,7 @@ func (p *Pull) packOne(ctx context.Context, r *result) (_ Pulled, unfit *result)
 		return no(p.d.putBack(ctx, *r, fmt.Errorf("mark a token: %w", err)))
 	}
 	return Pulled{
-		Token: token, Delivery: c.delivery(), Event: c.event(), EventType: *c.EventType, ContentType: *c.ContentType,
-		Attempt: c.Attempts, Headers: headers, Payload: payload, LeasedUntil: c.leaseEnds,
+		Token: token, Delivery: c.delivery(), Event: c.event(), EventType: *c.EventType, ContentType: *contentType,
+		Attempt: c.Attempts, Headers: headers, Payload: body, LeasedUntil: c.leaseEnds,
 	}, nil
 }

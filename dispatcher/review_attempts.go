@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -58,6 +59,7 @@ type attemptRow struct {
 	HeaderNames     []string
 	Scheme          *string
 	SignatureHeader *string
+	Format          *string
 }
 
 // Index attempts_pkey in the partitions since the delivery was made; an attempt names a version of its endpoint,
@@ -68,7 +70,8 @@ SELECT a.id, a.webhook_timestamp, a.attempt, a.status, a.outcome::text, a.dns_us
     a.first_byte_us, a.total_us, a.address,
     (SELECT u.name FROM user_agents u WHERE u.id = a.user_agent) AS user_agent, a.signature, a.error, a.error_detail,
     a.response_headers, a.response_body,
-    a.response_truncated, coalesce(a.replay, false) AS replay, v.url, v.header_names, v.scheme, v.signature_header
+    a.response_truncated, coalesce(a.replay, false) AS replay, v.url, v.header_names, v.scheme, v.signature_header,
+    v.format::text
 FROM attempts a LEFT JOIN LATERAL (
     SELECT * FROM endpoint_versions v
     WHERE v.shard = @shard AND v.endpoint_id = a.endpoint_id AND v.version <= a.endpoint_version
@@ -102,6 +105,11 @@ func (k *Desk) Attempts(ctx context.Context, dlv id.ID, limit int, before id.ID)
 	if err != nil {
 		return nil, pg.Fault(fmt.Errorf("read attempts: %w", err))
 	}
+	if slices.ContainsFunc(found, attemptRow.isCloudEvent) {
+		if err := k.measure(ctx, &event, dlv.Shard); err != nil {
+			return nil, err
+		}
+	}
 	out := make([]Attempt, 0, len(found))
 	for _, r := range found {
 		a, err := r.attempt(dlv, event)
@@ -116,16 +124,19 @@ func (k *Desk) Attempts(ctx context.Context, dlv id.ID, limit int, before id.ID)
 // eventFacts is what a delivery's event puts into its requests.
 type eventFacts struct {
 	EventID     int64
+	TenantID    int64
 	Type        *string // nil: the event is not kept any more
 	ContentType *string
 	Size        *int
+
+	envelope *int // the size of the CloudEvent that is made of it, if some attempt sent that
 }
 
 // Indexes deliveries_pkey, deliveries_finished_pkey, events_pkey.
 const eventOfSQL = `
-SELECT x.event_id, ev.type, ev.content_type, ev.size
-FROM (SELECT d.event_id FROM deliveries d WHERE d.shard = @shard AND d.id = @id
-    UNION ALL SELECT f.event_id FROM deliveries_finished f WHERE f.shard = @shard AND f.id = @id) x
+SELECT x.event_id, x.tenant_id, ev.type, ev.content_type, ev.size
+FROM (SELECT d.event_id, d.tenant_id FROM deliveries d WHERE d.shard = @shard AND d.id = @id
+    UNION ALL SELECT f.event_id, f.tenant_id FROM deliveries_finished f WHERE f.shard = @shard AND f.id = @id) x
 LEFT JOIN LATERAL (SELECT e.type, e.content_type, octet_length(e.payload) AS size FROM events e
     WHERE e.shard = @shard AND e.id = x.event_id LIMIT 1) ev ON true`
 

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/postrider/postrider/internal/cloudevents"
 	"github.com/postrider/postrider/internal/id"
 	"github.com/postrider/postrider/signer"
 )
@@ -21,6 +22,10 @@ func (r attemptRow) requestHeaders(dlv id.ID, event eventFacts) []signer.Header 
 		fetched: r.fetched(),
 		signed:  r.signedHeaders(dlv, event),
 	}
+	size := event.Size
+	if r.isCloudEvent() {
+		facts.contentType, size = cloudevents.ContentType, event.envelope
+	}
 	for _, name := range r.HeaderNames {
 		facts.static = append(facts.static, signer.Header{Name: name, Value: redactedValue})
 	}
@@ -31,8 +36,8 @@ func (r attemptRow) requestHeaders(dlv id.ID, event eventFacts) []signer.Header 
 			out = append(out, h)
 		}
 	}
-	if event.Size != nil && !facts.fetched { // the transport writes this one, from the payload
-		out = append(out, signer.Header{Name: "Content-Length", Value: strconv.Itoa(*event.Size)})
+	if size != nil && !facts.fetched { // the transport writes this one, from the body
+		out = append(out, signer.Header{Name: "Content-Length", Value: strconv.Itoa(*size)})
 	}
 	return out
 }

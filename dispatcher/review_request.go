@@ -11,6 +11,7 @@ import (
 	"github.com/postrider/postrider/internal/id"
 	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/signer"
+	"github.com/postrider/postrider/subscriptions"
 )
 
 // Request is a request as the next attempt would make it, with everything in it: also what is secret in the endpoint's
@@ -48,6 +49,12 @@ func (k *Desk) Request(ctx context.Context, dlv id.ID, userAgent string, signedA
 	if r.Body, err = readPayload(ctx, k.deps.DB, d.Event); err != nil {
 		return Request{}, err
 	}
+	contentType := facts.ContentType
+	if to.Format == subscriptions.FormatCloudEvents {
+		if r.Body, contentType, err = k.dressed(ctx, facts, d.Event, r.Body); err != nil {
+			return Request{}, err
+		}
+	}
 	message := signer.Message{
 		EventID: id.Event.Format(d.Event), DeliveryID: id.Delivery.Format(dlv), EventType: *facts.Type,
 		Timestamp: signedAt.Unix(), Body: r.Body,
@@ -57,7 +64,7 @@ func (k *Desk) Request(ctx context.Context, dlv id.ID, userAgent string, signedA
 		return Request{}, fault.Wrap(fault.Conflict, err, "no request can be made: the endpoint has no secret that signs")
 	}
 	r.Headers = requestHeaders(headerFacts{
-		contentType: *facts.ContentType, userAgent: userAgent, deliveryID: message.DeliveryID, eventType: *facts.Type,
+		contentType: *contentType, userAgent: userAgent, deliveryID: message.DeliveryID, eventType: *facts.Type,
 		attempt: d.Attempts + 1, signed: signed, static: to.Headers,
 	})
 	return r, pg.InTx(ctx, k.deps.DB, func(tx pgx.Tx) error {

@@ -35,7 +35,7 @@ var (
 		"shard": id.Bucket(1), "id": 2, "tenant_id": 1, "url": "https://example.com", "description": "",
 		"event_types": []string{}, "header_names": []string{}, "scheme": "standard", "signature_header": "", "metadata": row{},
 		"status": "enabled", "status_changed_at": at, "consecutive_failures": 0, "version": 1, "created_at": at, "updated_at": at,
-		"ordering": "none", "kind": "push",
+		"ordering": "none", "kind": "push", "format": "raw",
 	}
 	pullRow    = endpointRow.with(row{"kind": "pull", "url": ""})
 	closedPace = row{"shard": id.Bucket(1), "endpoint_id": 2, "breaker": "closed", "trips": 0}
@@ -185,6 +185,9 @@ func TestImpossibleRowsAreRefused(t *testing.T) {
 		{"endpoints", endpointRow.with(row{"rate_limit": 0, "rate_per_ms": 1000}), "endpoints_rate_limit_check"},
 		{"endpoints", endpointRow.with(row{"rate_limit": 1, "rate_per_ms": 0}), "endpoints_rate_per_ms_check"},
 		{"endpoints", endpointRow.with(row{"ordering": "fifo"}), noValue},
+		{"endpoints", endpointRow.with(row{"format": "cloudevents"}), ""},
+		{"endpoints", endpointRow.with(row{"format": "xml"}), noValue},
+		{"endpoints", endpointRow.with(row{"format": nil}), notNull},
 		{"endpoints", endpointRow.with(row{"ordering": nil}), notNull},
 
 		{"endpoint_pace", closedPace, ""},

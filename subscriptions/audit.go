@@ -59,6 +59,7 @@ func endpointChanges(before, after Endpoint) (d audit.Details) {
 	d.Changed("max_in_flight", before.MaxInFlight, after.MaxInFlight)
 	d.Changed("rate_limit", spelledRate(before.RateLimit), spelledRate(after.RateLimit))
 	d.Changed("ordering", before.Ordering, after.Ordering)
+	d.Changed("format", before.Format, after.Format)
 	d.Changed("timeout", spelledTimeout(before), spelledTimeout(after))
 	d.Changed("retry_schedule", duration.FormatList(before.RetrySchedule), duration.FormatList(after.RetrySchedule))
 	d.ChangedUnseen("tls.ca", before.TLS.CA != after.TLS.CA)

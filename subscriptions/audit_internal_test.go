@@ -14,7 +14,7 @@ func TestEverySettingIsTold(t *testing.T) {
 	t.Parallel()
 	one, second, uid := 1, time.Second, "u"
 	with := func(change func(*Endpoint)) Endpoint {
-		e := Endpoint{URL: "https://a.example/", Scheme: signer.Standard, Ordering: OrderingNone, Status: Enabled, Metadata: map[string]any{}}
+		e := Endpoint{URL: "https://a.example/", Scheme: signer.Standard, Ordering: OrderingNone, Format: FormatRaw, Status: Enabled, Metadata: map[string]any{}}
 		change(&e)
 		return e
 	}
@@ -31,6 +31,7 @@ func TestEverySettingIsTold(t *testing.T) {
 		"MaxInFlight":     with(func(e *Endpoint) { e.MaxInFlight = &one }),
 		"RateLimit":       with(func(e *Endpoint) { e.RateLimit = &RateLimit{Limit: 1, Per: time.Second} }),
 		"Ordering":        with(func(e *Endpoint) { e.Ordering = OrderingGroup }),
+		"Format":          with(func(e *Endpoint) { e.Format = FormatCloudEvents }),
 		"Timeout":         with(func(e *Endpoint) { e.Timeout = &second }),
 		"RetrySchedule":   with(func(e *Endpoint) { e.RetrySchedule = []time.Duration{time.Second} }),
 		"TLS":             with(func(e *Endpoint) { e.TLS.Certificate = "PEM" }),

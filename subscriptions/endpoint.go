@@ -40,6 +40,7 @@ type Endpoint struct {
 	MaxInFlight     *int       // nil: the default
 	RateLimit       *RateLimit // nil: none
 	Ordering        Ordering
+	Format          Format
 	Timeout         *time.Duration  // nil: the default
 	RetrySchedule   []time.Duration // nil: the default
 	TLS             TLS             // zero: nothing of its own

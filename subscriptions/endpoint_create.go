@@ -76,11 +76,11 @@ SELECT FROM tenants WHERE shard = @shard AND id = @id AND deleted_at IS NULL FOR
 func (s *Store) insertEndpoint(ctx context.Context, tx pgx.Tx, e Endpoint) error {
 	const query = `
 INSERT INTO endpoints (shard, id, tenant_id, uid, kind, url, description, event_types, filter, header_names, headers_sealed,
-       headers_key_id, scheme, signature_header, max_in_flight, rate_limit, rate_per_ms, ordering, timeout_ms,
+       headers_key_id, scheme, signature_header, max_in_flight, rate_limit, rate_per_ms, ordering, format, timeout_ms,
        retry_schedule_ms, tls_ca, tls_certificate, tls_key_sealed, tls_key_id, metadata, status, status_reason,
        status_changed_at, version, created_at, updated_at)
 VALUES (@shard, @id, @tenant, @uid, @kind, @url, @description, @event_types, @filter, @header_names, @headers_sealed,
-       @headers_key_id, @scheme, @signature_header, @max_in_flight, @rate_limit, @rate_per_ms, @ordering, @timeout_ms,
+       @headers_key_id, @scheme, @signature_header, @max_in_flight, @rate_limit, @rate_per_ms, @ordering, @format, @timeout_ms,
        @retry_schedule_ms, @tls_ca, @tls_certificate, @tls_key_sealed, @tls_key_id, @metadata, @status, @status_reason,
        @status_changed_at, @version, @created_at, @updated_at)`
 	args, err := e.settings()
@@ -104,11 +104,11 @@ VALUES (@shard, @id, @tenant, @uid, @kind, @url, @description, @event_types, @fi
 // row: the newest row at or below an attempt's version is the one that holds.
 func insertVersion(ctx context.Context, tx pgx.Tx, e Endpoint) error {
 	const query = `
-INSERT INTO endpoint_versions (shard, endpoint_id, version, url, header_names, scheme, signature_header, created_at)
-VALUES (@shard, @endpoint, @version, @url, @header_names, @scheme, @signature_header, @at)`
+INSERT INTO endpoint_versions (shard, endpoint_id, version, url, header_names, scheme, signature_header, format, created_at)
+VALUES (@shard, @endpoint, @version, @url, @header_names, @scheme, @signature_header, @format, @at)`
 	_, err := tx.Exec(ctx, query, pgx.StrictNamedArgs{
 		"shard": e.ID.Shard, "endpoint": e.ID.N, "version": e.Version, "url": e.URL, "header_names": headerNames(e.Headers),
-		"scheme": string(e.Scheme), "signature_header": e.SignatureHeader, "at": e.UpdatedAt,
+		"scheme": string(e.Scheme), "signature_header": e.SignatureHeader, "format": string(e.Format), "at": e.UpdatedAt,
 	})
 	if err != nil {
 		return fmt.Errorf("write an endpoint's version: %w", err)

@@ -24,6 +24,7 @@ type NewEndpoint struct {
 	MaxInFlight     *int
 	RateLimit       *RateLimit // nil: none
 	Ordering        Ordering   // "": OrderingNone
+	Format          Format     // "": FormatRaw
 	Timeout         *time.Duration
 	RetrySchedule   []time.Duration
 	TLS             TLSPatch
@@ -46,6 +47,7 @@ type EndpointPatch struct {
 	MaxInFlight     Optional[int]
 	RateLimit       Optional[RateLimit]
 	Ordering        Optional[Ordering]
+	Format          Optional[Format]
 	Timeout         Optional[time.Duration]
 	RetrySchedule   Optional[[]time.Duration]
 	TLS             Optional[TLSPatch] // not as a whole: what it does not give stays
@@ -64,6 +66,9 @@ func (n NewEndpoint) patch() EndpointPatch {
 	if n.Ordering == "" {
 		n.Ordering = OrderingNone
 	}
+	if n.Format == "" {
+		n.Format = FormatRaw
+	}
 	p := EndpointPatch{
 		UID:             givenIf(n.UID),
 		Kind:            given(n.Kind),
@@ -77,6 +82,7 @@ func (n NewEndpoint) patch() EndpointPatch {
 		MaxInFlight:     givenIf(n.MaxInFlight),
 		RateLimit:       givenIf(n.RateLimit),
 		Ordering:        given(n.Ordering),
+		Format:          given(n.Format),
 		Timeout:         givenIf(n.Timeout),
 		RetrySchedule:   given(n.RetrySchedule),
 		TLS:             given(n.TLS),
@@ -103,6 +109,7 @@ func (r rules) apply(e *Endpoint, p EndpointPatch, now time.Time) (signer.Secret
 	setOrNil(&faults, "/max_in_flight", p.MaxInFlight, &e.MaxInFlight, checkInFlight)
 	setOrNil(&faults, "/rate_limit", p.RateLimit, &e.RateLimit, checkRateLimit)
 	set(&faults, "/ordering", p.Ordering, &e.Ordering, OrderingNone, checkOrdering)
+	set(&faults, "/format", p.Format, &e.Format, FormatRaw, checkFormat)
 	setOrNil(&faults, "/timeout", p.Timeout, &e.Timeout, r.timeout)
 	set(&faults, "/retry_schedule", p.RetrySchedule, &e.RetrySchedule, nil, checkSchedule)
 	applyTLS(&faults, e, p.TLS, now)

@@ -32,7 +32,7 @@ func TestAnEndpointIsWhatItWasMade(t *testing.T) {
 		Scheme: signer.Stripe, SignatureHeader: "Stripe-Signature", Secret: "whsec_anything-of-16", MaxInFlight: ptr(1024),
 		Timeout: ptr(1500 * time.Millisecond), RetrySchedule: []time.Duration{time.Millisecond, 30 * 24 * time.Hour},
 		Metadata: map[string]any{"team": "a"}, Disabled: true,
-		RateLimit: &subscriptions.RateLimit{Limit: 10_000, Per: 24 * time.Hour}, Ordering: subscriptions.OrderingGroup,
+		RateLimit: &subscriptions.RateLimit{Limit: 10_000, Per: 24 * time.Hour}, Ordering: subscriptions.OrderingGroup, Format: subscriptions.FormatCloudEvents,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -46,7 +46,7 @@ func TestAnEndpointIsWhatItWasMade(t *testing.T) {
 		RetrySchedule: []time.Duration{time.Millisecond, 30 * 24 * time.Hour}, Metadata: map[string]any{"team": "a"},
 		Status: subscriptions.Disabled, StatusReason: ptr("disabled_by_user"), StatusChangedAt: now,
 		Version: 1, CreatedAt: now, UpdatedAt: now,
-		RateLimit: &subscriptions.RateLimit{Limit: 10_000, Per: 24 * time.Hour}, Ordering: subscriptions.OrderingGroup,
+		RateLimit: &subscriptions.RateLimit{Limit: 10_000, Per: 24 * time.Hour}, Ordering: subscriptions.OrderingGroup, Format: subscriptions.FormatCloudEvents,
 		Pace: subscriptions.Pace{Breaker: subscriptions.BreakerClosed},
 	}
 	if !reflect.DeepEqual(made, want) {
@@ -75,7 +75,7 @@ func TestEndpointDefaults(t *testing.T) {
 	made, secret := w.endpoint(tenant, nil)
 	if made.Scheme != signer.Standard || !strings.HasPrefix(secret.Reveal(), "whsec_") || made.Status != subscriptions.Enabled ||
 		made.StatusReason != nil || made.Timeout != nil || made.MaxInFlight != nil || made.RetrySchedule != nil ||
-		made.RateLimit != nil || made.Ordering != subscriptions.OrderingNone ||
+		made.RateLimit != nil || made.Ordering != subscriptions.OrderingNone || made.Format != subscriptions.FormatRaw ||
 		len(made.EventTypes) != 0 || len(made.Headers) != 0 || made.Metadata == nil || made.PublicKey != "" {
 		t.Errorf("made is %+v", made)
 	}
@@ -103,12 +103,12 @@ func TestEndpointFaultsAreToldAtOnce(t *testing.T) {
 		URL: "http://10.0.0.1/", UID: ptr("ep_1"), Description: strings.Repeat("x", 1001), EventTypes: []string{"a", "*.b", "c*"},
 		Headers: headers("X/A", "1", "Host", "evil", "X-Good", "1", "X~B", "\r\n"), Secret: "short", MaxInFlight: ptr(0),
 		Timeout: ptr(time.Hour), RetrySchedule: []time.Duration{time.Second, 0}, Metadata: map[string]any{"a": "\x00"},
-		RateLimit: &subscriptions.RateLimit{}, Ordering: "fifo",
+		RateLimit: &subscriptions.RateLimit{}, Ordering: "fifo", Format: "xml",
 	})
 	got := pointers(t, err)
 	slices.Sort(got)
 	want := []string{
-		"/description", "/event_types/1", "/event_types/2", "/headers/Host", "/headers/X~0B", "/headers/X~1A",
+		"/description", "/event_types/1", "/event_types/2", "/format", "/headers/Host", "/headers/X~0B", "/headers/X~1A",
 		"/max_in_flight", "/metadata", "/ordering", "/rate_limit/limit", "/rate_limit/per", "/retry_schedule/1", "/signature/secret", "/timeout", "/uid", "/url",
 	}
 	if !slices.Equal(got, want) {

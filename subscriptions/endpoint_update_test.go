@@ -23,6 +23,7 @@ func TestPatchKeepsClearsAndReplaces(t *testing.T) {
 		n.MaxInFlight, n.Timeout, n.RetrySchedule = ptr(3), ptr(time.Second), []time.Duration{time.Minute}
 		n.Metadata = map[string]any{"a": "b", "c": "d"}
 		n.RateLimit, n.Ordering = &subscriptions.RateLimit{Limit: 100, Per: time.Second}, subscriptions.OrderingGroup
+		n.Format = subscriptions.FormatCloudEvents
 	})
 	patch := func(p subscriptions.EndpointPatch) subscriptions.Endpoint {
 		t.Helper()
@@ -39,6 +40,7 @@ func TestPatchKeepsClearsAndReplaces(t *testing.T) {
 		Timeout: put(time.Second), RetrySchedule: put([]time.Duration{time.Minute}),
 		Metadata: put(map[string]any{"a": "b", "c": "d"}), Status: ptr(subscriptions.Enabled),
 		RateLimit: put(subscriptions.RateLimit{Limit: 100, Per: time.Second}), Ordering: put(subscriptions.OrderingGroup),
+		Format: put(subscriptions.FormatCloudEvents),
 	}
 	for name, p := range map[string]subscriptions.EndpointPatch{"nothing": {}, "what it is": same} {
 		if got := patch(p); !reflect.DeepEqual(got, made) {
@@ -55,10 +57,11 @@ func TestPatchKeepsClearsAndReplaces(t *testing.T) {
 		UID: null[string](), Description: null[string](), EventTypes: null[[]string](), Headers: null[[]signer.Header](),
 		MaxInFlight: null[int](), Timeout: null[time.Duration](), RetrySchedule: null[[]time.Duration](),
 		Metadata: null[map[string]any](), RateLimit: null[subscriptions.RateLimit](), Ordering: null[subscriptions.Ordering](),
+		Format: null[subscriptions.Format](),
 	})
 	if got.UID != nil || got.Description != "" || len(got.EventTypes)+len(got.Headers)+len(got.Metadata) != 0 ||
 		got.MaxInFlight != nil || got.Timeout != nil || got.RetrySchedule != nil || got.RateLimit != nil ||
-		got.Ordering != subscriptions.OrderingNone || got.Version != 3 || got.URL != made.URL {
+		got.Ordering != subscriptions.OrderingNone || got.Format != subscriptions.FormatRaw || got.Version != 3 || got.URL != made.URL {
 		t.Errorf("nulls leave %+v", got)
 	}
 	_, err := w.UpdateEndpoint(t.Context(), tenant, ref(made), "", subscriptions.EndpointPatch{URL: null[string]()})
@@ -203,37 +206,39 @@ func TestVersionsKeepWhatAttemptsWereSentWith(t *testing.T) {
 		{URL: put("https://example.com/3")},
 		{Timeout: put(time.Second)}, // 4
 		{Headers: put(headers("X-A", "5"))},
-		{Status: ptr(subscriptions.Disabled)}, // 6
-		{Scheme: put(signer.Stripe)},          // 7
-		{SignatureHeader: put("X-Sig")},       // 8
-		{Headers: null[[]signer.Header]()},    // 9
-		{EventTypes: put([]string{"a"})},      // 10
+		{Status: ptr(subscriptions.Disabled)},          // 6
+		{Scheme: put(signer.Stripe)},                   // 7
+		{SignatureHeader: put("X-Sig")},                // 8
+		{Headers: null[[]signer.Header]()},             // 9
+		{EventTypes: put([]string{"a"})},               // 10
+		{Format: put(subscriptions.FormatCloudEvents)}, // 11
 	} {
 		if got := must(w.UpdateEndpoint(t.Context(), tenant, ref(e), "", p))(t); got.Version != i+2 {
 			t.Errorf("change %d makes version %d", i, got.Version)
 		}
 	}
-	if _, _, err := w.RotateSecret(t.Context(), tenant, ref(e), "", time.Hour); err != nil { // 11
+	if _, _, err := w.RotateSecret(t.Context(), tenant, ref(e), "", time.Hour); err != nil { // 12
 		t.Fatal(err)
 	}
-	rows, err := w.pool.Query(t.Context(), `SELECT version || ' ' || url || ' ' || header_names::text || ' ' || scheme || ' ' || signature_header
+	rows, err := w.pool.Query(t.Context(), `SELECT version || ' ' || url || ' ' || header_names::text || ' ' || scheme || ' ' || signature_header || ' ' || format
 		FROM endpoint_versions WHERE shard = $1 AND endpoint_id = $2 ORDER BY version`, e.ID.Shard, e.ID.N)
 	if err != nil {
 		t.Fatal(err)
 	}
 	got := must(pgx.CollectRows(rows, pgx.RowTo[string]))(t)
 	want := []string{
-		"1 https://example.com/hook {X-A} standard ",
-		"3 https://example.com/3 {X-A} standard ",
-		"5 https://example.com/3 {X-A} standard ",
-		"7 https://example.com/3 {X-A} stripe ",
-		"8 https://example.com/3 {X-A} stripe X-Sig",
-		"9 https://example.com/3 {} stripe X-Sig",
+		"1 https://example.com/hook {X-A} standard  raw",
+		"3 https://example.com/3 {X-A} standard  raw",
+		"5 https://example.com/3 {X-A} standard  raw",
+		"7 https://example.com/3 {X-A} stripe  raw",
+		"8 https://example.com/3 {X-A} stripe X-Sig raw",
+		"9 https://example.com/3 {} stripe X-Sig raw",
+		"11 https://example.com/3 {} stripe X-Sig cloudevents",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("the versions are\n%q, want\n%q", got, want)
 	}
-	if now := must(w.Endpoint(t.Context(), tenant, ref(e)))(t); now.Version != 11 {
+	if now := must(w.Endpoint(t.Context(), tenant, ref(e)))(t); now.Version != 12 {
 		t.Errorf("a rotation makes version %d", now.Version)
 	}
 }

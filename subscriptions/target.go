@@ -19,11 +19,12 @@ type Target struct {
 	URL              string
 	Headers          []signer.Header
 	Scheme           signer.Scheme
-	SignatureHeader  string              // "": the scheme's own
-	Secrets          []TimedSecret       // newest first; none only if Deleted or Err
-	MaxInFlight      int                 // 0: the default
-	RateLimit        RateLimit           // zero: none
-	Timeout          time.Duration       // 0: the default
+	SignatureHeader  string        // "": the scheme's own
+	Secrets          []TimedSecret // newest first; none only if Deleted or Err
+	MaxInFlight      int           // 0: the default
+	RateLimit        RateLimit     // zero: none
+	Timeout          time.Duration // 0: the default
+	Format           Format
 	RetrySchedule    []time.Duration     // nil: the default
 	TLS              *clienttls.Identity // nil: nothing of its own
 	Status           Status
@@ -64,7 +65,7 @@ func (t Target) Valid(now time.Time) []signer.Secret {
 const targetsSQL = `
 SELECT e.id, e.tenant_id, e.url, coalesce(e.headers_key_id, ''), e.headers_sealed, e.scheme, e.signature_header,
        coalesce(e.max_in_flight, 0), coalesce(e.rate_limit, 0), coalesce(e.rate_per_ms, 0), coalesce(e.timeout_ms, 0),
-       e.retry_schedule_ms, e.status::text, e.deleted_at IS NOT NULL, e.version, e.failing_since,
+       e.retry_schedule_ms, e.status::text, e.deleted_at IS NOT NULL, e.version, e.failing_since, e.format::text,
        coalesce(e.tls_ca, ''), coalesce(e.tls_certificate, ''), coalesce(e.tls_key_id, ''), e.tls_key_sealed,
        coalesce(p.breaker, 'closed')::text, coalesce(p.trips, 0), p.breaker_until, p.paused_until, p.next_slot_at,
        coalesce(k.key_id, ''), k.sealed, k.expires_at

@@ -74,6 +74,8 @@ func TestEndpointValues(t *testing.T) {
 		{patch{RateLimit: put(rate{10_000, 999 * time.Millisecond})}, "/rate_limit"}, // more than 10,000 a second
 		{patch{Ordering: put(subscriptions.OrderingGroup)}, ""},
 		{patch{Ordering: put(subscriptions.Ordering("Group"))}, "/ordering"},
+		{patch{Format: put(subscriptions.FormatCloudEvents)}, ""},
+		{patch{Format: put(subscriptions.Format("CloudEvents"))}, "/format"},
 		{patch{Timeout: put(100 * time.Millisecond)}, ""},
 		{patch{Timeout: put(30 * time.Second)}, ""}, // half of the lease
 		{patch{Timeout: put(99 * time.Millisecond)}, "/timeout"},
@@ -111,6 +113,7 @@ func TestEndpointValues(t *testing.T) {
 func asNew(p subscriptions.EndpointPatch) subscriptions.NewEndpoint {
 	n := subscriptions.NewEndpoint{URL: "https://example.com", UID: p.UID.Value, MaxInFlight: p.MaxInFlight.Value, Timeout: p.Timeout.Value, RateLimit: p.RateLimit.Value}
 	fill(&n.Ordering, p.Ordering)
+	fill(&n.Format, p.Format)
 	fill(&n.URL, p.URL)
 	fill(&n.Description, p.Description)
 	fill(&n.EventTypes, p.EventTypes)

@@ -34,6 +34,7 @@ type endpoint struct {
 	MaxInFlight         *int         `json:"max_in_flight"`
 	RateLimit           *rateLimit   `json:"rate_limit"`
 	Ordering            string       `json:"ordering"`
+	Format              string       `json:"format"`
 	Timeout             *string      `json:"timeout"`
 	RetrySchedule       []string     `json:"retry_schedule"`
 	TLS                 *endpointTLS `json:"tls"`
@@ -174,6 +175,7 @@ func (w world) showEndpoint(body json.RawMessage) error {
 	t.add("max in flight", limit)
 	t.add("rate limit", e.RateLimit.String())
 	t.add("ordering", e.Ordering)
+	t.add("format", e.Format)
 	t.add("timeout", timeout)
 	t.add("retry schedule", schedule)
 	t.add("tls", w.tlsWords(e.TLS))

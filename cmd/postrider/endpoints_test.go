@@ -11,13 +11,13 @@ func TestEndpointFlagsAreWhatTheServerIsAsked(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ line, method, body string }{
 		"create": {
-			"create https://a.test --rate-limit 100/1m30s --ordering group", "POST",
-			`{"ordering":"group","rate_limit":{"limit":100,"per":"1m30s"},"url":"https://a.test"}`,
+			"create https://a.test --rate-limit 100/1m30s --ordering group --format cloudevents", "POST",
+			`{"format":"cloudevents","ordering":"group","rate_limit":{"limit":100,"per":"1m30s"},"url":"https://a.test"}`,
 		},
 		"filter":    {"create https://a.test --filter payload.a==1", "POST", `{"filter":"payload.a==1","url":"https://a.test"}`},
 		"no filter": {"update ep_1 --filter=", "PATCH", `{"filter":null}`},
 		"update":    {"update ep_1 --rate-limit 1/1d", "PATCH", `{"rate_limit":{"limit":1,"per":"1d"}}`},
-		"take away": {"update ep_1 --rate-limit= --ordering=", "PATCH", `{"ordering":null,"rate_limit":null}`},
+		"take away": {"update ep_1 --rate-limit= --ordering= --format=", "PATCH", `{"format":null,"ordering":null,"rate_limit":null}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -37,10 +37,10 @@ func TestAnEndpointIsShownWithItsPace(t *testing.T) {
 		want   []string // each is the whole of a line, but for blanks
 	}{
 		"paced": {
-			`{"id":"ep_1","status":"enabled","rate_limit":{"limit":100,"per":"1s"},"ordering":"group","paused_until":"2026-11-30T09:05:00Z",
+			`{"id":"ep_1","status":"enabled","rate_limit":{"limit":100,"per":"1s"},"ordering":"group","format":"cloudevents","paused_until":"2026-11-30T09:05:00Z",
 				"breaker":{"state":"open","since":"2026-11-30T09:00:00Z","next_probe_at":"2026-11-30T09:01:00Z"}}`,
 			[]string{
-				"rate limit 100/1s", "ordering group", "paused until 2026-11-30T09:05:00Z",
+				"rate limit 100/1s", "ordering group", "format cloudevents", "paused until 2026-11-30T09:05:00Z",
 				"breaker open since 2026-11-30T09:00:00Z, next probe 2026-11-30T09:01:00Z",
 			},
 		},

@@ -15,7 +15,7 @@ import (
 
 // endpointFlags are the fields of an endpoint that can be set.
 type endpointFlags struct {
-	uid, description, filter, scheme, header, secretFile, timeout, rateLimit, ordering string
+	uid, description, filter, scheme, header, secretFile, timeout, rateLimit, ordering, format string
 
 	eventTypes, headers, schedule []string
 	maxInFlight                   int
@@ -24,7 +24,7 @@ type endpointFlags struct {
 
 // endpointTexts say in --help what a flag of an endpoint's field does.
 type endpointTexts struct {
-	uid, description, eventTypes, filter, header, scheme, signatureHeader, secretFile, maxInFlight, rateLimit, ordering, timeout,
+	uid, description, eventTypes, filter, header, scheme, signatureHeader, secretFile, maxInFlight, rateLimit, ordering, format, timeout,
 	schedule string
 	tls tlsTexts
 }
@@ -42,6 +42,7 @@ var (
 		maxInFlight:     "`number` of deliveries at once (default: the server's)",
 		rateLimit:       "how `many/span` of time, such as 100/1s, evenly spaced (default: no limit)",
 		ordering:        "none, or group: what has the same group key goes one at a time, in order (default none)",
+		format:          "what deliveries look like: " + join(subscriptions.Formats()) + " (default " + string(subscriptions.FormatRaw) + ")",
 		timeout:         "longest `time` for an attempt, such as 15s (default: the server's)",
 		schedule:        "delays before the retries, such as 1m,5m,30m (default: the server's)",
 		tls:             tlsOfCreate,
@@ -58,6 +59,7 @@ var (
 		maxInFlight:     "another `number` of deliveries at once; 0: the server's default",
 		rateLimit:       "how `many/span` of time, such as 100/1s, evenly spaced; empty: no limit",
 		ordering:        "none, or group: what has the same group key goes one at a time, in order; empty: none",
+		format:          "what deliveries look like from now on: " + join(subscriptions.Formats()) + "; empty: " + string(subscriptions.FormatRaw),
 		timeout:         "another longest `time` for an attempt, such as 15s; empty: the server's default",
 		schedule:        "other delays before the retries, such as 1m,5m,30m; empty: the server's default",
 		tls:             tlsOfUpdate,
@@ -77,12 +79,14 @@ func (f *endpointFlags) flags(cmd *cobra.Command, t endpointTexts) {
 	flags.IntVar(&f.maxInFlight, "max-in-flight", 0, t.maxInFlight)
 	flags.StringVar(&f.rateLimit, "rate-limit", "", t.rateLimit)
 	flags.StringVar(&f.ordering, "ordering", "", t.ordering)
+	flags.StringVar(&f.format, "format", "", t.format)
 	flags.StringVar(&f.timeout, "timeout", "", t.timeout)
 	flags.StringSliceVar(&f.schedule, "retry-schedule", nil, t.schedule)
 	f.tls.flags(cmd, t.tls)
 	judge(cmd, "scheme", among(signer.Schemes()...))
 	judge(cmd, "rate-limit", rate)
 	judge(cmd, "ordering", among(subscriptions.OrderingNone, subscriptions.OrderingGroup))
+	judge(cmd, "format", among(subscriptions.Formats()...))
 	judge(cmd, "timeout", span)
 	judge(cmd, "retry-schedule", span)
 }
@@ -104,6 +108,7 @@ func (f *endpointFlags) body(cmd *cobra.Command, w world, fields map[string]any)
 		{"max-in-flight", "max_in_flight", f.maxInFlight, f.maxInFlight == 0, fields},
 		{"rate-limit", "rate_limit", limit, f.rateLimit == "", fields},
 		{"ordering", "ordering", f.ordering, f.ordering == "", fields},
+		{"format", "format", f.format, f.format == "", fields},
 		{"timeout", "timeout", f.timeout, f.timeout == "", fields},
 		{"retry-schedule", "retry_schedule", f.schedule, len(f.schedule) == 0, fields},
 		{"scheme", "scheme", f.scheme, f.scheme == "", signature},

@@ -55,6 +55,7 @@ func TestExitCodes(t *testing.T) {
 		"no duration among several": {args: "endpoints update ep_1 --tenant a --retry-schedule 1m,x", code: exitUsage, says: `--retry-schedule: "x" is not`},
 		"no rate limit":             {args: "endpoints create https://x.test --tenant a --rate-limit 100", code: exitUsage, says: `--rate-limit: "100" is no rate limit, want one such as 100/1s`},
 		"no number in a rate limit": {args: "endpoints update ep_1 --tenant a --rate-limit x/1s", code: exitUsage, says: `--rate-limit: "x/1s" is no rate limit`},
+		"unknown format":            {args: "endpoints create https://a.test --tenant a --format xml", code: exitUsage, says: `--format: "xml" is none of raw, cloudevents`},
 		"unknown ordering":          {args: "endpoints update ep_1 --tenant a --ordering fifo", code: exitUsage, says: `--ordering: "fifo" is none of none, group`},
 		"no overlap":                {args: "endpoints rotate ep_1 --tenant a --overlap 5", code: exitUsage, says: `--overlap: "5" has no unit`},
 		"no truth":                  {args: "config check --delivery.allow_http=x", code: exitUsage, says: `has to be true or false, not "x"`},

@@ -22,12 +22,12 @@ type newEndpoint struct {
 	MaxInFlight   *whole            `json:"max_in_flight,omitempty" nullable:"true"`
 	RateLimit     *rateLimit        `json:"rate_limit,omitempty" doc:"How many attempts in a span of time, evenly spaced, over all processes."`
 	Ordering      string            `json:"ordering,omitempty" nullable:"true" doc:"none (the default), or group: what has the same group_key goes one at a time, in the order it was accepted."`
+	Format        string            `json:"format,omitempty" nullable:"true" doc:"raw (the default): the payload as it is; or cloudevents: a CloudEvent 1.0 in structured mode with the payload in it."`
 	Timeout       *string           `json:"timeout,omitempty" nullable:"true" example:"15s"`
 	RetrySchedule []string          `json:"retry_schedule,omitempty" nullable:"true" example:"[\"1m\",\"5m\",\"30m\"]"`
 	TLS           *newTLS           `json:"tls,omitempty" doc:"Authorities and a client certificate of its own."`
 	Metadata      metadata          `json:"metadata,omitempty" nullable:"true"`
 	Disabled      bool              `json:"disabled,omitempty" nullable:"true" doc:"It begins disabled: its deliveries are made and held."`
-	LaterFields
 }
 
 func (newEndpoint) example() string {
@@ -38,11 +38,6 @@ type newSignature struct {
 	Scheme string  `json:"scheme,omitempty" nullable:"true" example:"standard" doc:"standard (the default), standard-ed25519, stripe, github or timestamped-hex."`
 	Header *string `json:"header,omitempty" nullable:"true" doc:"Of the scheme stripe: the header that carries the signature."`
 	Secret *string `json:"secret,omitempty" nullable:"true" doc:"Absent: one is made."`
-}
-
-// LaterFields are those of CONTRACT §3 that this version knows only by their defaults.
-type LaterFields struct {
-	Format *string `json:"format,omitempty" nullable:"true" doc:"Only raw in this version."`
 }
 
 type rateLimit struct {
@@ -58,21 +53,12 @@ func readRateLimit(faults *fault.Fields) func(rateLimit) (subscriptions.RateLimi
 	}
 }
 
-func (l LaterFields) check(faults *fault.Fields) {
-	only := func(at string, given *string, value string) {
-		if given != nil && *given != value {
-			faults.Addf(at, "is not available in this version")
-		}
-	}
-	only("/format", l.Format, "raw")
-}
-
 func (b newEndpoint) read() (subscriptions.NewEndpoint, error) {
 	var faults fault.Fields
 	n := subscriptions.NewEndpoint{
 		UID: b.UID, Kind: subscriptions.Kind(text(b.Kind)), URL: b.URL, Description: b.Description, EventTypes: b.EventTypes, Headers: readHeaders(b.Headers),
 		MaxInFlight: (*int)(b.MaxInFlight), Metadata: b.Metadata, Disabled: b.Disabled,
-		Ordering: subscriptions.Ordering(b.Ordering), Filter: text(b.Filter),
+		Ordering: subscriptions.Ordering(b.Ordering), Format: subscriptions.Format(b.Format), Filter: text(b.Filter),
 	}
 	if b.Timeout != nil {
 		if d, ok := parseSpan(&faults, "/timeout", *b.Timeout); ok {
@@ -93,7 +79,6 @@ func (b newEndpoint) read() (subscriptions.NewEndpoint, error) {
 		}
 		n.Secret = givenSecret(&faults, "/signature/secret", sig.Secret)
 	}
-	b.check(&faults)
 	return n, faults.Err()
 }
 
@@ -144,12 +129,12 @@ type endpointPatch struct {
 	MaxInFlight   optional[whole]             `json:"max_in_flight,omitempty" nullable:"true"`
 	RateLimit     optional[rateLimit]         `json:"rate_limit,omitempty" doc:"Replaced as a whole; null takes it away."`
 	Ordering      optional[string]            `json:"ordering,omitempty" nullable:"true" doc:"none or group; holds for events accepted from then on."`
+	Format        optional[string]            `json:"format,omitempty" nullable:"true" doc:"raw or cloudevents; holds for attempts from then on."`
 	Timeout       optional[string]            `json:"timeout,omitempty" nullable:"true" example:"15s"`
 	RetrySchedule optional[[]string]          `json:"retry_schedule,omitempty" nullable:"true" doc:"Replaced as a whole."`
 	TLS           optional[tlsPatch]          `json:"tls,omitempty" doc:"What it does not name stays; null takes it all away."`
 	Metadata      optional[metadata]          `json:"metadata,omitempty" nullable:"true" doc:"Replaced as a whole."`
 	Status        optional[string]            `json:"status,omitempty" doc:"enabled revives the endpoint and goes on with what is held; or disabled."`
-	LaterFields
 }
 
 func (endpointPatch) example() string {
@@ -174,6 +159,9 @@ func (b endpointPatch) read() (subscriptions.EndpointPatch, error) {
 		Ordering: convert(b.Ordering, func(text string) (subscriptions.Ordering, bool) {
 			return subscriptions.Ordering(text), true
 		}),
+		Format: convert(b.Format, func(text string) (subscriptions.Format, bool) {
+			return subscriptions.Format(text), true
+		}),
 		Timeout: convert(b.Timeout, func(text string) (time.Duration, bool) {
 			return parseSpan(&faults, "/timeout", text)
 		}),
@@ -192,6 +180,5 @@ func (b endpointPatch) read() (subscriptions.EndpointPatch, error) {
 		}
 		p.Status = &status
 	}
-	b.check(&faults)
 	return p, faults.Err()
 }

@@ -21,6 +21,7 @@ type settings struct {
 	headers                  []signer.Header
 	scheme                   signer.Scheme
 	signatureHeader          string
+	format                   subscriptions.Format
 	rate                     *subscriptions.RateLimit
 	timeout                  *time.Duration
 }
@@ -31,6 +32,7 @@ func readSettings(form web.Form) (settings, error) {
 	s := settings{
 		url: form.Get("url"), description: form.Get("description"), filter: form.Get("filter"), types: typesOf(form),
 		scheme: signer.Scheme(form.Get("signature")), signatureHeader: form.Get("signature_header"),
+		format: subscriptions.Format(form.Get("format")),
 	}
 	if s.scheme != signer.Stripe {
 		s.signatureHeader = "" // the field is there for one scheme alone
@@ -69,7 +71,7 @@ func typesOf(form web.Form) []string {
 func (s settings) endpoint() subscriptions.NewEndpoint {
 	return subscriptions.NewEndpoint{
 		URL: s.url, Description: s.description, EventTypes: s.types, Filter: s.filter, Headers: s.headers, Scheme: s.scheme,
-		SignatureHeader: s.signatureHeader, RateLimit: s.rate, Timeout: s.timeout,
+		SignatureHeader: s.signatureHeader, Format: s.format, RateLimit: s.rate, Timeout: s.timeout,
 	}
 }
 
@@ -77,6 +79,7 @@ func (s settings) patch() subscriptions.EndpointPatch {
 	return subscriptions.EndpointPatch{
 		URL: put(s.url), Description: put(s.description), EventTypes: put(s.types), Filter: put(s.filter), Headers: put(s.headers),
 		Scheme: put(s.scheme), SignatureHeader: put(s.signatureHeader),
+		Format:    subscriptions.Optional[subscriptions.Format]{Given: s.format != "", Value: &s.format}, // of a form without it, it stays
 		RateLimit: subscriptions.Optional[subscriptions.RateLimit]{Given: true, Value: s.rate},
 		Timeout:   subscriptions.Optional[time.Duration]{Given: true, Value: s.timeout},
 	}
@@ -89,6 +92,7 @@ func put[T any](value T) subscriptions.Optional[T] {
 // formOf writes an endpoint into the form, as it is.
 func formOf(e subscriptions.Endpoint, types []eventType) web.Form {
 	form := web.NewForm("url", e.URL, "description", e.Description, "signature", string(e.Scheme), "signature_header", e.SignatureHeader,
+		"format", string(e.Format),
 		"rate_per", "1s", "version", e.ETag())
 	var others, headers []string
 	for _, name := range e.EventTypes {

@@ -16,6 +16,7 @@ type formPage struct {
 	Action   string                  // where it is posted to
 	Types    []eventType
 	Schemes  []web.Option
+	Formats  []web.Option
 	Samples  []web.Option
 	Result   *filterResult // nil: the filter was not tried
 	Head     endpointHead
@@ -69,7 +70,7 @@ func (p *pages) showForm(v *web.Visit, e *subscriptions.Endpoint, form web.Form,
 		}
 	}
 	prefillSample(form, types)
-	data := formPage{Form: form, Endpoint: e, Types: types, Schemes: schemes(), Samples: typeOptions(types, "no type"), Result: how.result}
+	data := formPage{Form: form, Endpoint: e, Types: types, Schemes: schemes(), Formats: formats(), Samples: typeOptions(types, "no type"), Result: how.result}
 	page := web.Page{Name: "endpoint-form", Title: "Add an endpoint", Section: "endpoints", Status: how.status}
 	data.Action = Base + "/endpoints"
 	if e != nil {
@@ -87,6 +88,13 @@ func schemes() []web.Option {
 		{Value: string(signer.Stripe), Label: "Like Stripe: t=…,v1=…"},
 		{Value: string(signer.GitHub), Label: "Like GitHub: X-Hub-Signature-256"},
 		{Value: string(signer.TimestampedHex), Label: "Timestamp and hex: x-delivery-signature"},
+	}
+}
+
+func formats() []web.Option {
+	return []web.Option{
+		{Value: string(subscriptions.FormatRaw), Label: "The payload as it is"},
+		{Value: string(subscriptions.FormatCloudEvents), Label: "CloudEvents 1.0, in JSON"},
 	}
 }
 

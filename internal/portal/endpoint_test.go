@@ -53,13 +53,13 @@ func TestAddingAnEndpoint(t *testing.T) {
 	}
 	got = b.post("/portal/endpoints", "url", "https://hooks.example/new", "description", "the shop", "type", "order.paid",
 		"event_types", "invoice.*, refund.made\n", "headers", "X-One: 1\r\nX-Two:2", "signature", "stripe", "signature_header", "X-Acme-Signature",
-		"rate_limit", "10", "rate_per", "1s", "timeout", "5s", "filter", "payload.total > 100")
+		"rate_limit", "10", "rate_per", "1s", "timeout", "5s", "format", "cloudevents", "filter", "payload.total > 100")
 	e := w.newest(acme)
 	if got.status != http.StatusCreated || !got.shows(w.secret(acme, e)) || !got.has("x-acme-signature") || !got.has("The endpoint is added") {
 		t.Errorf("adding: %d %s", got.status, got.body)
 	}
 	if strings.Join(e.EventTypes, " ") != "order.paid invoice.* refund.made" || len(e.Headers) != 2 || e.Headers[1].Value != "2" ||
-		e.Scheme != signer.Stripe || e.RateLimit.Limit != 10 || e.Timeout.Seconds() != 5 || *e.Filter != "payload.total > 100" ||
+		e.Scheme != signer.Stripe || e.RateLimit.Limit != 10 || e.Format != subscriptions.FormatCloudEvents || e.Timeout.Seconds() != 5 || *e.Filter != "payload.total > 100" ||
 		e.Description != "the shop" {
 		t.Errorf("what was added: %+v", e)
 	}
@@ -71,17 +71,18 @@ func TestAddingWhatCannotBe(t *testing.T) {
 	acme, first := w.tenant("Acme")
 	b := w.owner(acme)
 	for says, pairs := range map[string][]string{
-		"has to be an https URL":        {"url", "http://hooks.example/" + hostile},
-		"is required":                   {"url", " "},
-		"order.*.x: ":                   {"event_types", "order.*.x"},
-		"Host: ":                        {"headers", "Host: x"},
-		"line 2 has no colon":           {"headers", "X-A: 1\nnonsense"},
-		"is no whole number":            {"rate_limit", "many", "rate_per", "1s"},
-		"is not between 1 and 10000":    {"rate_limit", "0", "rate_per", "1s"},
-		"want a duration":               {"timeout", "soon"},
-		"has to say true or false":      {"filter", "1 + 1"},
-		"has more than 1000 characters": {"description", strings.Repeat("x", 1001)},
-		"no such signature scheme":      {"signature", "nonsense"},
+		"has to be an https URL":         {"url", "http://hooks.example/" + hostile},
+		"is required":                    {"url", " "},
+		"order.*.x: ":                    {"event_types", "order.*.x"},
+		"Host: ":                         {"headers", "Host: x"},
+		"line 2 has no colon":            {"headers", "X-A: 1\nnonsense"},
+		"is no whole number":             {"rate_limit", "many", "rate_per", "1s"},
+		"is not between 1 and 10000":     {"rate_limit", "0", "rate_per", "1s"},
+		"want a duration":                {"timeout", "soon"},
+		"has to say true or false":       {"filter", "1 + 1"},
+		"has more than 1000 characters":  {"description", strings.Repeat("x", 1001)},
+		"no such signature scheme":       {"signature", "nonsense"},
+		"is neither raw nor cloudevents": {"format", "nonsense"},
 	} {
 		all := append([]string{"description", hostile, "rate_per", "1s", "signature", "standard"}, pairs...)
 		if pairs[0] != "url" {
@@ -156,11 +157,11 @@ func TestTwoWhoChangeAnEndpointAtATime(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	acme, _ := w.tenant("Acme")
-	e := w.endpoint(acme, subscriptions.NewEndpoint{URL: "https://hooks.example/a?x=1", Headers: headers("X-Own", "kept"), EventTypes: []string{"a", "b.*"}})
+	e := w.endpoint(acme, subscriptions.NewEndpoint{URL: "https://hooks.example/a?x=1", Headers: headers("X-Own", "kept"), EventTypes: []string{"a", "b.*"}, Format: subscriptions.FormatCloudEvents})
 	path := "/portal/endpoints/" + id.Endpoint.Format(e.ID)
 	b := w.owner(acme)
 	form := b.get(path + "/settings")
-	if !form.has("https://hooks.example/a?x=1") || !form.has("X-Own: kept") || !form.has("a\nb.*") {
+	if !form.has("https://hooks.example/a?x=1") || !form.has("X-Own: kept") || !form.has("a\nb.*") || !form.has(`value="cloudevents" selected`) {
 		t.Fatalf("the form: %s", form.body)
 	}
 	_, version, _ := strings.Cut(form.body, `name="version" value="`)
@@ -179,7 +180,8 @@ func TestTwoWhoChangeAnEndpointAtATime(t *testing.T) {
 			t.Errorf("with the version %q: %d %s", old, got.status, got.body)
 		}
 	}
-	if e := w.newest(acme); e.Description != "first" || e.URL != "https://hooks.example/a?x=1" || len(e.Headers) != 1 || len(e.EventTypes) != 2 {
+	if e := w.newest(acme); e.Description != "first" || e.URL != "https://hooks.example/a?x=1" || len(e.Headers) != 1 || len(e.EventTypes) != 2 ||
+		e.Format != subscriptions.FormatCloudEvents { // the form that was posted says nothing of it
 		t.Errorf("it is now %+v", e)
 	}
 }
