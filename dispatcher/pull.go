@@ -18,7 +18,7 @@ import (
 // lease ends is there for the next poll. It works where no dispatcher runs; see docs/decisions/0031.
 
 // PullDeps is what a Pull works with, beside what a dispatcher does: of that it needs neither Doer nor Desk, nor a pool for the
-// queue. Polls are not to take that from the dispatcher.
+// queue: polls are not to take that from the dispatcher. Metrics may be nil.
 type PullDeps struct {
 	Deps
 	Marks Marks
@@ -34,6 +34,9 @@ type Pull struct {
 // NewPull makes one. Of cfg it needs Lease, AlertAfterFailures and nothing else.
 func NewPull(cfg Config, deps PullDeps) *Pull {
 	deps.Queue = deps.DB
+	if deps.Metrics == nil {
+		deps.Metrics = unmeasured{}
+	}
 	return &Pull{
 		d:     &Dispatcher{cfg: cfg, deps: deps.Deps, log: deps.Log, common: true},
 		marks: deps.Marks, waiting: newWaiting(),
@@ -49,6 +52,13 @@ func (p *Pull) query(ctx context.Context, sql string, args pgx.StrictNamedArgs, 
 	b.Queue(sql, args).Query(read)
 	return p.d.deps.DB.SendBatch(ctx, b).Close() //nolint:wrapcheck // whoever asks says what for
 }
+
+// unmeasured is for who wants no figures.
+type unmeasured struct{}
+
+func (unmeasured) Attempt(string, time.Duration) {}
+func (unmeasured) Delivered(time.Duration)       {}
+func (unmeasured) InFlight(int)                  {}
 
 // What a poll may ask for.
 const (

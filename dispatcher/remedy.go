@@ -1,8 +1,8 @@
 package dispatcher
 
 // Remedy says what people can do about a delivery that failed or waits, beside what explain says went wrong: "" where there
-// is nothing for them to do.
-func Remedy(d Delivery) string {
+// is nothing for them to do. fetched says that the endpoint's owner fetches it.
+func Remedy(d Delivery, fetched bool) string {
 	if d.State == StateSucceeded {
 		return ""
 	}
@@ -14,6 +14,9 @@ func Remedy(d Delivery) string {
 	}
 	if d.LastOutcome == nil {
 		return ""
+	}
+	if fetched && *d.LastOutcome == Timeout {
+		return "Its owner has to acknowledge it before the lease ends, or ask for a longer lease. Until then it is given out again and again."
 	}
 	return outcomeRemedies[*d.LastOutcome]
 }

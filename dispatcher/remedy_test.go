@@ -11,7 +11,7 @@ func TestEveryFailureHasARemedy(t *testing.T) {
 		case Succeeded, Unauthorized, Gone, Blocked: // a success, and those that have reasons of their own
 			continue
 		default:
-			if Remedy(d) == "" {
+			if Remedy(d, false) == "" {
 				t.Errorf("nothing is said of %s", o)
 			}
 		}
@@ -20,18 +20,22 @@ func TestEveryFailureHasARemedy(t *testing.T) {
 		ReasonUnauthorized, ReasonGone, ReasonBlocked, ReasonAborted, ReasonPoisoned, ReasonUnsendable, ReasonEndpointDead,
 		ReasonEndpointDeleted, ReasonTenantDeleted, ReasonCancelledByUser, ReasonCancelledByEvent,
 	} {
-		if Remedy(Delivery{State: StateFailed, Reason: r}) == "" {
+		if Remedy(Delivery{State: StateFailed, Reason: r}, false) == "" {
 			t.Errorf("nothing is said of %s", r)
 		}
 	}
-	if Remedy(Delivery{State: Held, Reason: "failing"}) == "" {
+	if Remedy(Delivery{State: Held, Reason: "failing"}, false) == "" {
 		t.Error("nothing is said of a held one")
 	}
 	ok := Succeeded
-	if got := Remedy(Delivery{State: StateSucceeded, LastOutcome: &ok}); got != "" {
+	if got := Remedy(Delivery{State: StateSucceeded, LastOutcome: &ok}, false); got != "" {
 		t.Errorf("a success needs none: %q", got)
 	}
-	if got := Remedy(Delivery{State: Pending}); got != "" {
+	late := Timeout
+	if d := (Delivery{State: Pending, LastOutcome: &late}); Remedy(d, true) == Remedy(d, false) {
+		t.Error("who fetches is told what is for receivers")
+	}
+	if got := Remedy(Delivery{State: Pending}, false); got != "" {
 		t.Errorf("what was not tried needs none: %q", got)
 	}
 }

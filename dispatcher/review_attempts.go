@@ -22,6 +22,7 @@ type Attempt struct {
 	Delivery        id.ID
 	Number          int
 	StartedAt       time.Time
+	Fetched         bool            // by the endpoint's owner; else it was a request to URL
 	URL             string          // as it was then
 	RequestHeaders  []signer.Header // the endpoint's own ones without their values
 	Status          *int
@@ -162,7 +163,7 @@ func (r attemptRow) attempt(dlv id.ID, event eventFacts) (Attempt, error) {
 	}
 	a := Attempt{
 		ID: id.ID{Shard: dlv.Shard, N: r.ID}, Delivery: dlv, Number: r.Attempt, StartedAt: id.TimeOf(r.ID),
-		URL: value(r.URL), RequestHeaders: r.requestHeaders(dlv, event), Status: r.Status, Outcome: outcome,
+		Fetched: r.fetched(), URL: value(r.URL), RequestHeaders: r.requestHeaders(dlv, event), Status: r.Status, Outcome: outcome,
 		Error: value(r.Error), ErrorDetail: value(r.ErrorDetail), Address: value(r.Address),
 		ResponseHeaders: parseFieldLines(r.ResponseHeaders), ResponseBody: r.ResponseBody, Truncated: r.ResponseTruncated,
 		Timings: Timings{

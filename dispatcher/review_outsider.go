@@ -27,6 +27,14 @@ func addressClass(address string, class func(netip.Addr) string) string {
 	return class(at.Addr())
 }
 
+// Place says to people where an endpoint, by its URL or "" where it has none, gets its deliveries: see HideQuery.
+func Place(url string) string {
+	if url == "" {
+		return "fetched by its owner"
+	}
+	return HideQuery(url)
+}
+
 // HideQuery takes the values out of a URL's query: they are where receivers like to have their tokens, and whoever may
 // see attempts need not be who may see endpoints. A part without a name is all value. The rest stays, byte for byte.
 func HideQuery(raw string) string {

@@ -45,6 +45,9 @@ func (k *Desk) Request(ctx context.Context, dlv id.ID, userAgent string, signedA
 	if !ok || to.Deleted || to.Err != nil {
 		return Request{}, fault.New(fault.Conflict, "no request can be made: the endpoint is deleted, or cannot be read")
 	}
+	if to.URL == "" {
+		return Request{}, fault.New(fault.Conflict, "no request is made: the endpoint's owner fetches what waits for it")
+	}
 	r := Request{URL: to.URL}
 	if r.Body, err = readPayload(ctx, k.deps.DB, d.Event); err != nil {
 		return Request{}, err

@@ -31,6 +31,7 @@ func TestPrintedCallsAreTaken(t *testing.T) {
 		{"run: batch", []string{"202"}, `"status":"succeeded"`}, // nobody subscribes here
 		{"run: endpoint", []string{"201", "201"}, `"secret":"whsec_`},
 		{"run: catalogue", []string{"201", "422"}, `"/payload/total: is no number but string"`},
+		{"run: pull", []string{"201", "202", "200"}, `"webhook-signature":"v1,`},
 		{"run: portal", []string{"201"}, `/portal/enter?token=prl_`},
 	} {
 		out := curl(t, addr, snippet(t, c.name))

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/postrider/postrider/subscriptions"
 )
 
 // endpoint is what of an endpoint is shown to people.
@@ -20,7 +22,8 @@ type endpoint struct {
 	ID          string            `json:"id"`
 	TenantID    string            `json:"tenant_id"`
 	UID         *string           `json:"uid"`
-	URL         string            `json:"url"`
+	Kind        string            `json:"kind"`
+	URL         string            `json:"url"` // "" of the kind pull
 	Description string            `json:"description"`
 	EventTypes  []string          `json:"event_types"`
 	Filter      *string           `json:"filter"`
@@ -109,10 +112,18 @@ func (w world) listEndpoints(p page) error {
 	t := newTable("ID", "UID", "STATUS", "EVENT TYPES", "SCHEME", "FAILURES", "CREATED", "URL")
 	for _, e := range list {
 		t.add(e.ID, text(e.UID), e.statusWords(), eventTypes(e.EventTypes), e.Signature.Scheme,
-			strconv.Itoa(e.ConsecutiveFailures), w.clock(&e.CreatedAt), e.URL)
+			strconv.Itoa(e.ConsecutiveFailures), w.clock(&e.CreatedAt), e.place())
 	}
 	t.list(w.stdout, "endpoints")
 	return nil
+}
+
+// place is where it gets its deliveries.
+func (e endpoint) place() string {
+	if e.Kind == string(subscriptions.Pull) {
+		return "(pull: fetched by its owner)"
+	}
+	return e.URL
 }
 
 // statusWords is the status with its reason.
@@ -157,7 +168,7 @@ func (w world) showEndpoint(body json.RawMessage) error {
 	t.add("id", e.ID)
 	t.add("tenant", e.TenantID)
 	t.add("uid", text(e.UID))
-	t.add("url", e.URL)
+	t.add("url", e.place())
 	t.add("description", e.Description)
 	t.add("event types", eventTypes(e.EventTypes))
 	t.add("filter", text(e.Filter))
@@ -170,15 +181,17 @@ func (w world) showEndpoint(body json.RawMessage) error {
 	t.add("failures", strconv.Itoa(e.ConsecutiveFailures)+" since the last success")
 	t.add("failing since", w.clock(e.FailingSince))
 	t.add("last error", text(e.LastError))
-	t.add("breaker", w.breakerWords(e))
-	t.add("paused until", w.clock(e.PausedUntil))
-	t.add("max in flight", limit)
-	t.add("rate limit", e.RateLimit.String())
-	t.add("ordering", e.Ordering)
 	t.add("format", e.Format)
-	t.add("timeout", timeout)
-	t.add("retry schedule", schedule)
-	t.add("tls", w.tlsWords(e.TLS))
+	if e.Kind != string(subscriptions.Pull) { // else nothing is sent
+		t.add("breaker", w.breakerWords(e))
+		t.add("paused until", w.clock(e.PausedUntil))
+		t.add("max in flight", limit)
+		t.add("rate limit", e.RateLimit.String())
+		t.add("ordering", e.Ordering)
+		t.add("timeout", timeout)
+		t.add("retry schedule", schedule)
+		t.add("tls", w.tlsWords(e.TLS))
+	}
 	t.add("created", w.clock(&e.CreatedAt))
 	if e.Signature.Secret != "" {
 		t.add("secret", e.Signature.Secret)

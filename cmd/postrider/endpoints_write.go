@@ -178,10 +178,25 @@ func (f *endpointFlags) putHeaders(cmd *cobra.Command, fields map[string]any) er
 func newEndpointsCreate(w world) *cobra.Command {
 	var f endpointFlags
 	var disabled bool
+	var kind string
 	cmd := tenantCommand(w, &cobra.Command{
-		Use: "create URL", Short: "Make an endpoint and print it with its secret", Args: exactly("URL"),
+		Use: "create [URL]", Short: "Make an endpoint and print it with its secret",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if kind == string(subscriptions.Pull) {
+				return exactly()(cmd, args)
+			}
+			return exactly("URL")(cmd, args)
+		},
+		Long: "Make an endpoint and print it with its secret. Deliveries are posted to its URL. With --kind pull it has none: its owner\n" +
+			"fetches what waits for it, and acknowledges it.",
+		Example: "  postrider endpoints create https://acme.example/hooks --tenant acme --event-types 'order.*'\n" +
+			"  postrider endpoints create --kind pull --tenant acme",
 	}, func(cmd *cobra.Command, r *remote, tenant string, args []string) error {
-		fields := map[string]any{"url": args[0]}
+		fields := map[string]any{}
+		setText(fields, "kind", kind)
+		for _, target := range args { // none of kind pull
+			fields["url"] = target
+		}
 		if disabled {
 			fields["disabled"] = true
 		}
@@ -193,6 +208,8 @@ func newEndpointsCreate(w world) *cobra.Command {
 	})
 	f.flags(cmd, textsOfCreate)
 	cmd.Flags().BoolVar(&disabled, "disabled", false, "its deliveries are held until it is enabled")
+	cmd.Flags().StringVar(&kind, "kind", "", "push, or pull: its owner fetches what waits (default push)")
+	judge(cmd, "kind", among(subscriptions.Push, subscriptions.Pull))
 	return cmd
 }
 

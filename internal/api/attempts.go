@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"encoding/base64"
+	"net/http"
 	"time"
 	"unicode/utf8"
 
@@ -17,8 +18,8 @@ type attemptView struct {
 	DeliveryID            string            `json:"delivery_id" example:"dlv_07xk9v0e8g0003f"`
 	Attempt               int               `json:"attempt" doc:"1, 2, …"`
 	StartedAt             stamp             `json:"started_at"`
-	Method                string            `json:"method" enum:"POST"`
-	URL                   string            `json:"url" doc:"As it was then, with the values in its query left out."`
+	Method                *string           `json:"method" example:"POST" doc:"null of an endpoint of kind pull: its owner fetched it."`
+	URL                   *string           `json:"url" doc:"As it was then, with the values in its query left out; null of an endpoint of kind pull."`
 	RequestHeaders        map[string]string `json:"request_headers" doc:"The values of the endpoint's own headers are left out."`
 	Status                *int              `json:"status" doc:"null: no answer, or none that could be read."`
 	Outcome               string            `json:"outcome"`
@@ -44,7 +45,7 @@ type timingsView struct {
 func viewAttempt(a dispatcher.Attempt) attemptView {
 	v := attemptView{
 		ID: id.Attempt.Format(a.ID), DeliveryID: id.Delivery.Format(a.Delivery), Attempt: a.Number,
-		StartedAt: stamp(a.StartedAt), Method: "POST", URL: a.ShownURL(), RequestHeaders: showHeaders(a.RequestHeaders),
+		StartedAt: stamp(a.StartedAt), URL: unlessEmpty(a.ShownURL()), RequestHeaders: showHeaders(a.RequestHeaders),
 		Status: a.Status, Outcome: a.Outcome.String(), Error: unlessEmpty(a.Error),
 		ErrorDetail:     unlessEmpty(a.ErrorDetail),
 		ResponseHeaders: showHeaders(a.ResponseHeaders), ResponseBodyTruncated: a.Truncated,
@@ -53,6 +54,10 @@ func viewAttempt(a dispatcher.Attempt) attemptView {
 			FirstByte: milliseconds(a.Timings.FirstByte), Total: milliseconds(a.Timings.Total),
 		},
 		Address: unlessEmpty(a.Address),
+	}
+	if !a.Fetched {
+		method := http.MethodPost
+		v.Method = &method
 	}
 	v.ResponseBody, v.ResponseBodyEncoding = showBody(a.ResponseBody, a.Truncated)
 	return v

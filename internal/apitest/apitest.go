@@ -62,8 +62,12 @@ func Start(t testing.TB) *Server {
 	server := httptest.NewServer(api.New(api.Deps{
 		Subscriptions: store, Intake: in, Keys: keys, Audit: audit.NewLog(db), Ping: db.Ping, Logger: zerolog.Nop(), MaxPayload: maxPayload,
 		Deliveries: dispatcher.NewDesk(dispatcher.DeskDeps{DB: db, IDs: ids, Now: clock.Now, Wake: func(int16) {}}),
-		Alerts:     alert.NewDesk(db, ids.Next, clock.Now),
-		Sessions:   auth.NewSessions(db, ids, keys, clock.Now, auth.SessionOptions{}), PublicURL: "http://127.0.0.1:8080",
+		Pull: dispatcher.NewPull(dispatcher.Config{Lease: time.Minute}, dispatcher.PullDeps{
+			Deps:  dispatcher.Deps{DB: db, IDs: ids, Now: clock.Now, Store: store, Log: zerolog.Nop(), WallTime: time.Now},
+			Marks: dispatcher.Marks{Marker: box},
+		}),
+		Alerts:   alert.NewDesk(db, ids.Next, clock.Now),
+		Sessions: auth.NewSessions(db, ids, keys, clock.Now, auth.SessionOptions{}), PublicURL: "http://127.0.0.1:8080",
 	}))
 	t.Cleanup(func() {
 		server.Close()

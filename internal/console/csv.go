@@ -90,7 +90,7 @@ func csvRow(r deliveryRow) []string {
 	}
 	return []string{
 		id.Delivery.Format(r.ID), r.State.String(), string(r.Reason), id.Event.Format(r.Event), r.EventType, id.Tenant.Format(r.Tenant),
-		r.TenantName, id.Endpoint.Format(r.Endpoint), dispatcher.HideQuery(r.URL), strconv.Itoa(r.Attempts), outcome, status,
+		r.TenantName, id.Endpoint.Format(r.Endpoint), dispatcher.Place(r.URL), strconv.Itoa(r.Attempts), outcome, status,
 		at(&r.CreatedAt), at(r.FinishedAt), at(r.NextAttemptAt),
 	}
 }

@@ -28,6 +28,7 @@ type deliveryPage struct {
 	Others   []deliveryRow // the event's other deliveries
 	Curl     string        // "": it was not asked for
 	CanRetry bool
+	Fetched  bool // by the endpoint's owner: nothing is sent
 }
 
 // eventFacts is what the page says of the delivery's event; a zero Type: it is not kept any more.
@@ -64,10 +65,12 @@ func (p *pages) readDelivery(ctx context.Context, dlv id.ID) (deliveryPage, erro
 	if err != nil {
 		return deliveryPage{}, err
 	}
-	data := deliveryPage{Remedy: dispatcher.Remedy(d)}
+	data := deliveryPage{}
 	if data.Endpoint, err = p.d.Subscriptions.EndpointByID(ctx, d.Endpoint); err != nil {
 		return data, err
 	}
+	data.Fetched = data.Endpoint.Kind == subscriptions.Pull
+	data.Remedy = dispatcher.Remedy(d, data.Fetched)
 	data.CanRetry = d.State != dispatcher.InFlight && data.Endpoint.DeletedAt == nil && data.Endpoint.Status != subscriptions.Dead
 	attempts, err := p.d.Deliveries.Attempts(ctx, dlv, shownAttempts+1, id.ID{})
 	if err != nil {
@@ -77,7 +80,9 @@ func (p *pages) readDelivery(ctx context.Context, dlv id.ID) (deliveryPage, erro
 		attempts = attempts[:shownAttempts]
 	}
 	data.Attempts = timeline.Attempts(attempts, d.CreatedAt, data.More)
-	data.Steps = timeline.Schedule(d, data.Endpoint.RetrySchedule, p.d.Schedule)
+	if !data.Fetched { // else its owner sets the pace
+		data.Steps = timeline.Schedule(d, data.Endpoint.RetrySchedule, p.d.Schedule)
+	}
 	if err := p.readPayload(ctx, d, &data); err != nil {
 		return data, err
 	}

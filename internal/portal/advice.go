@@ -3,8 +3,8 @@ package portal
 import "github.com/postrider/postrider/dispatcher"
 
 // advice says what the owner of an endpoint can do about a delivery that failed or waits, beside what went wrong; "" is nothing.
-// What an operator would do is not for them (dispatcher.Remedy).
-func advice(d dispatcher.Delivery) string {
+// What an operator would do is not for them (dispatcher.Remedy). fetched says that they fetch it themselves.
+func advice(d dispatcher.Delivery, fetched bool) string {
 	switch {
 	case d.State == dispatcher.StateSucceeded:
 		return ""
@@ -16,6 +16,9 @@ func advice(d dispatcher.Delivery) string {
 	}
 	if d.LastOutcome == nil {
 		return ""
+	}
+	if fetched && *d.LastOutcome == dispatcher.Timeout {
+		return "You fetched it and did not acknowledge it in time, so it is given out again. Acknowledge it sooner, or ask for a longer lease."
 	}
 	return outcomeAdvice[*d.LastOutcome]
 }

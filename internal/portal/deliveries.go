@@ -123,7 +123,7 @@ func (p *pages) endpointOptions(ctx context.Context, t subscriptions.Tenant, cho
 	for _, e := range found {
 		ref := id.Endpoint.Format(e.ID)
 		listed = listed || ref == chosen
-		out = append(out, web.Option{Value: ref, Label: web.Clip(60, cmp.Or(e.Description, dispatcher.HideQuery(e.URL)))})
+		out = append(out, web.Option{Value: ref, Label: web.Clip(60, cmp.Or(e.Description, dispatcher.Place(e.URL)))})
 	}
 	if !listed {
 		out = append(out, web.Option{Value: chosen, Label: chosen})

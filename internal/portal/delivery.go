@@ -55,11 +55,13 @@ func (p *pages) delivery(v *web.Visit) error {
 
 // readDelivery gathers all that the page shows.
 func (p *pages) readDelivery(ctx context.Context, d dispatcher.Delivery) (deliveryPage, error) {
-	data := deliveryPage{Advice: advice(d)}
+	data := deliveryPage{}
 	var err error
 	if data.Endpoint, err = p.d.Subscriptions.EndpointByID(ctx, d.Endpoint); err != nil {
 		return data, err
 	}
+	fetched := data.Endpoint.Kind == subscriptions.Pull
+	data.Advice = advice(d, fetched)
 	data.Delivery = deliveryRow{d, data.Endpoint.URL}
 	data.CanResend = d.State != dispatcher.InFlight && data.Endpoint.DeletedAt == nil && data.Endpoint.Status != subscriptions.Dead
 	attempts, err := p.d.Deliveries.Attempts(ctx, d.ID, shownAttempts+1, id.ID{})
@@ -73,7 +75,9 @@ func (p *pages) readDelivery(ctx context.Context, d dispatcher.Delivery) (delive
 		attempts[i] = attempts[i].Outsider(p.d.AddressClass)
 	}
 	data.Attempts = timeline.Attempts(attempts, d.CreatedAt, data.More)
-	data.Steps = timeline.Schedule(d, data.Endpoint.RetrySchedule, p.d.Schedule)
+	if !fetched { // else they set the pace themselves
+		data.Steps = timeline.Schedule(d, data.Endpoint.RetrySchedule, p.d.Schedule)
+	}
 	contentType, payload, err := p.d.Intake.Payload(ctx, d.Tenant, id.Event.Format(d.Event))
 	switch {
 	case fault.Is(err, fault.NotFound):

@@ -70,7 +70,7 @@ func (p *pages) endpoint(v *web.Visit) error {
 	for _, d := range found {
 		data.Latest = append(data.Latest, deliveryRow{Delivery: d, URL: e.URL})
 	}
-	return v.Show(web.Page{Name: "endpoint", Title: "Endpoint " + dispatcher.HideQuery(e.URL), Section: "endpoints", Data: data})
+	return v.Show(web.Page{Name: "endpoint", Title: "Endpoint " + dispatcher.Place(e.URL), Section: "endpoints", Data: data})
 }
 
 // setStatus pauses the endpoint of the path, or enables it.
