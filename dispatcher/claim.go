@@ -42,6 +42,12 @@ func (c claimed) delivery() id.ID { return id.ID{Shard: c.Shard, N: c.ID} }
 func (c claimed) event() id.ID    { return id.ID{Shard: c.Shard, N: c.EventID} }
 func (c claimed) endpoint() id.ID { return id.ID{Shard: c.Shard, N: c.EndpointID} }
 
+// putOff is how much later than it was made a delivery is due that has a time of its own. Others are due when they are made.
+const putOff = 50 * time.Millisecond
+
+// timed reports whether the delivery had a time of its own.
+func (c claimed) timed() bool { return c.Attempts == 1 && c.DueAt.Sub(id.TimeOf(c.ID)) > putOff }
+
 // lane is where the delivery waited, and will wait again if it has failed no more than before.
 func (c claimed) lane() lane { return c.laneAfter(c.Failures, c.Rescues) }
 

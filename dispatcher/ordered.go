@@ -169,7 +169,9 @@ func (d *Dispatcher) claimHeads(ctx context.Context, shard int16, wishes []wish,
 	for i, w := range wishes {
 		last := len(found[i]) - 1 // the walk's own row
 		walk, some := found[i][last], found[i][:last]
-		d.roads.walked(now, id.ID{Shard: shard, N: w.endpoint}, len(some), walk.Group, walk.EventType != nil)
+		if d.roads.walked(now, id.ID{Shard: shard, N: w.endpoint}, len(some), walk.Group, walk.EventType != nil) {
+			d.woken.addSoon(shard)
+		}
 		got = append(got, some...)
 	}
 	return got, nil

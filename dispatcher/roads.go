@@ -45,6 +45,8 @@ type laneHint struct {
 	waiting int
 	many    bool
 	got     int // within claimed: how many a claim brought
+	// timed: something with a time of its own has been claimed. Others may be behind it that nothing hints at: see dry.
+	timed bool
 	// Of the lane of groups: the group that the last claim ended with, and whether this walk over them has found any.
 	group int64
 	found bool
@@ -104,12 +106,17 @@ func (l *laneHint) note(due time.Time) {
 	}
 }
 
-// dry notes that nothing is due at now: what is known to come later stays.
-func (l *laneHint) dry(now time.Time) {
+// dry notes that nothing is due at now: what is known to come later stays. look says that more may come later of which nothing is
+// known. Only two times are remembered, and a look finds only the first; until the next look at all buckets the one after it could
+// be late by a second.
+func (l *laneHint) dry(now time.Time) (look bool) {
 	if !l.dueAt.After(now) {
 		l.dueAt, l.laterAt = l.laterAt, time.Time{}
 		l.waiting, l.many = 0, !l.dueAt.IsZero()
 	}
+	look = l.timed && l.dueAt.IsZero()
+	l.timed = false
+	return look
 }
 
 // likely is how many deliveries a claim may find.
@@ -126,8 +133,8 @@ const unknown = 1 << 20
 func (l *laneHint) due(now time.Time) bool { return !l.dueAt.IsZero() && !l.dueAt.After(now) }
 
 // claimed takes in what a claim made at now brought: slots are used, and a lane that gave less than was asked for has
-// nothing more due then.
-func (r *roads) claimed(now time.Time, asked map[int16][]wish, got []claimed) {
+// nothing more due then. It gives the buckets that are to be looked at for what comes next.
+func (r *roads) claimed(now time.Time, asked map[int16][]wish, got []claimed) (look []int16) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range got {
@@ -137,6 +144,7 @@ func (r *roads) claimed(now time.Time, asked map[int16][]wish, got []claimed) {
 		known.tenant = c.TenantID
 		hint := &known.lanes[c.lane()]
 		hint.got++
+		hint.timed = hint.timed || c.timed()
 		if from := c.DueAt.Add(-late); from.After(hint.from) {
 			hint.from = from
 		}
@@ -149,7 +157,9 @@ func (r *roads) claimed(now time.Time, asked map[int16][]wish, got []claimed) {
 			known.usedAt = now
 			hint := &known.lanes[w.lane]
 			if hint.got < w.slots && w.lane != laneOrdered { // see walked
-				hint.dry(now)
+				if hint.dry(now) {
+					look = append(look, shard)
+				}
 			}
 			if hint.waiting = max(hint.waiting-hint.got, 0); hint.waiting == 0 && !hint.dueAt.IsZero() {
 				hint.many = true // it gave all that was asked for
@@ -157,23 +167,25 @@ func (r *roads) claimed(now time.Time, asked map[int16][]wish, got []claimed) {
 			hint.got = 0
 		}
 	}
+	return look
 }
 
 // walked takes in how far a claim made at now has come over an endpoint's groups: to which, and whether that was the last.
-// When a walk over all of them has found none that may go, nothing is due there.
-func (r *roads) walked(now time.Time, endpoint id.ID, got int, group int64, whole bool) {
+// When a walk over all of them has found none that may go, nothing is due there; look is as of dry.
+func (r *roads) walked(now time.Time, endpoint id.ID, got int, group int64, whole bool) (look bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	hint := &r.to(endpoint).lanes[laneOrdered]
 	hint.found = hint.found || got > 0
 	if !whole {
 		hint.group = group
-		return
+		return false
 	}
 	if !hint.found {
-		hint.dry(now)
+		look = hint.dry(now)
 	}
 	hint.group, hint.found = firstGroup, false
+	return look
 }
 
 // left takes in an attempt that has ended: its slot is free again, and the endpoint's pace learns from it. most is the

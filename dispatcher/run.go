@@ -187,7 +187,7 @@ func (d *Dispatcher) claimAndHand(
 	if err != nil && len(got) == 0 {
 		return 0, err
 	}
-	d.roads.claimed(now, wishes, got)
+	d.woken.addSoon(d.roads.claimed(now, wishes, got)...)
 	d.inFlight.Add(int64(len(got)))
 	d.deps.Metrics.InFlight(len(got))
 	free, limited := plan.limited(got)

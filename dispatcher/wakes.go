@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,11 +21,37 @@ import (
 type wakes struct {
 	mu     *sync.Mutex
 	shards map[int16]bool
+	soon   map[int16]bool // to be added when the timer that runs does
 	signal chan struct{}
 }
 
 func newWakes() wakes {
-	return wakes{mu: &sync.Mutex{}, shards: map[int16]bool{}, signal: make(chan struct{}, 1)}
+	return wakes{mu: &sync.Mutex{}, shards: map[int16]bool{}, soon: map[int16]bool{}, signal: make(chan struct{}, 1)}
+}
+
+// soonAfter is how long hints wait for others that are in no haste: where much has a time of its own, a look serves several.
+const soonAfter = 20 * time.Millisecond
+
+func (w wakes) addSoon(shards ...int16) {
+	if len(shards) == 0 {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.soon) == 0 {
+		time.AfterFunc(soonAfter, w.addThose)
+	}
+	for _, s := range shards {
+		w.soon[s] = true
+	}
+}
+
+func (w wakes) addThose() {
+	w.mu.Lock()
+	those := slices.Collect(maps.Keys(w.soon))
+	clear(w.soon)
+	w.mu.Unlock()
+	w.add(those...)
 }
 
 func (w wakes) add(shards ...int16) {
