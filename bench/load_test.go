@@ -69,15 +69,15 @@ func TestPayload(t *testing.T) {
 	if len(p) != payloadSize || !json.Valid(p) {
 		t.Errorf("%d bytes: %s", len(p), p)
 	}
-	for _, path := range []string{"/timed", "/hook"} {
+	for _, path := range []string{"/timed", scheduledPath, "/hook"} {
 		r := newTaker()
 		stamp(p, 0, time.Now().Add(-time.Second))
 		rw := httptest.NewRecorder()
 		r.routes().ServeHTTP(rw, httptest.NewRequest(http.MethodPost, path, strings.NewReader(string(p))))
-		if n := len(r.samples); rw.Code != http.StatusOK || r.count.Load() != 1 || (n == 1) != (path == "/timed") {
+		if n := len(r.samples[path]); rw.Code != http.StatusOK || r.count.Load() != 1 || (n == 1) != (path != "/hook") {
 			t.Errorf("%s: %d, %d counted, %d timed", path, rw.Code, r.count.Load(), n)
 		}
-		for _, s := range r.samples {
+		for _, s := range r.samples[path] {
 			if took := time.Duration(s.took); took < time.Second || took > time.Minute {
 				t.Errorf("it took %v", took)
 			}

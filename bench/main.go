@@ -34,6 +34,9 @@ type options struct {
 	latency           int
 	mixed             time.Duration
 	finished, future  int
+	scheduled         int
+	scheduledFor      time.Duration
+	scheduledFuture   int
 	snapshot          time.Duration
 	steady            int
 	fair              time.Duration
@@ -105,6 +108,9 @@ func parse() options {
 	flag.DurationVar(&o.mixed, "mixed", 5*time.Second, "how long to enqueue and drain at once")
 	flag.IntVar(&o.finished, "finished", 5_000_000, "finished deliveries in the tables of the part backlog")
 	flag.IntVar(&o.future, "future", 1_000_000, "deliveries due next week beside them")
+	flag.IntVar(&o.scheduled, "scheduled", 5000, "deliveries with a time of their own in the part scheduled")
+	flag.DurationVar(&o.scheduledFor, "scheduled-for", 20*time.Second, "how long their times are spread over, beside ordinary traffic")
+	flag.IntVar(&o.scheduledFuture, "scheduled-future", 200_000, "deliveries due in three days that are to slow nothing")
 	flag.DurationVar(&o.snapshot, "snapshot", 2*time.Minute, "how long to hold a snapshot open")
 	flag.IntVar(&o.steady, "steady", 20, "drains in a row")
 	flag.DurationVar(&o.fair, "fair", 15*time.Second, "how long quick endpoints are watched beside one that hangs")

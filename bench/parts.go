@@ -42,6 +42,7 @@ func parts() []part {
 		{name: "enqueue", run: (*bench).measureEnqueue},
 		{name: "latency", run: (*bench).measureLatency},
 		{name: "mixed", run: (*bench).measureMixed},
+		{name: "scheduled", run: (*bench).measureScheduled},
 		{name: "fair", run: (*bench).measureFair},
 		{name: "memory", run: (*bench).measureMemory},
 		{name: "two", run: (*bench).measureTwo},

@@ -19,20 +19,20 @@ import (
 // taker is what the receiver's process keeps. It answers 200 to everything:
 //
 //	POST /after/{ms}  after so long; it looks out for deliveries that come twice, and for who sends them
-//	POST /timed       notes how old the moment at the body's beginning is (see payload)
+//	POST /timed, /later notes how old the moment at the body's beginning is (see payload)
 //	POST /…           counts
 //	GET /count        how many requests came in all
 //	GET /await?n=     answers when that many have
 //	GET /last         when the first byte of the last came that was not for /after/, in nanoseconds since 1970
-//	GET /tally        says what else it has noted (see tally); of /timed what is between ?from= and ?until=
+//	GET /tally        says what else it has noted (see tally); of ?of= (/timed if not said) what is between ?from= and ?until=
 //	POST /forget      begins anew, but for the count
 type taker struct {
 	count, last    atomic.Int64
 	slow, mostSlow atomic.Int64 // requests waiting at /after/
 
 	mu      sync.Mutex
-	samples []sample
-	seen    map[string]bool // deliveries, at /after/
+	samples map[string][]sample // by path
+	seen    map[string]bool     // deliveries, at /after/
 	twice   int
 	senders map[string]int // by User-Agent, at /after/
 }
@@ -65,7 +65,9 @@ func serveReceiver() error {
 	return nil
 }
 
-func newTaker() *taker { return &taker{seen: map[string]bool{}, senders: map[string]int{}} }
+func newTaker() *taker {
+	return &taker{samples: map[string][]sample{}, seen: map[string]bool{}, senders: map[string]int{}}
+}
 
 func (t *taker) routes() http.Handler {
 	mux := http.NewServeMux()
@@ -75,6 +77,7 @@ func (t *taker) routes() http.Handler {
 		t.count.Add(1)
 	})
 	mux.HandleFunc("POST /timed", t.timed)
+	mux.HandleFunc("POST "+scheduledPath, t.timed)
 	mux.HandleFunc("POST /after/{ms}", t.after)
 	mux.HandleFunc("GET /count", func(rw http.ResponseWriter, _ *http.Request) { fmt.Fprint(rw, t.count.Load()) })
 	mux.HandleFunc("GET /await", t.await)
@@ -91,7 +94,7 @@ func (t *taker) timed(_ http.ResponseWriter, r *http.Request) {
 	if _, err := io.ReadFull(r.Body, head[:]); err == nil {
 		if at, err := strconv.ParseInt(string(bytes.TrimPrefix(head[:], []byte(payloadStart))), 10, 64); err == nil {
 			t.mu.Lock()
-			t.samples = append(t.samples, sample{at, now - at})
+			t.samples[r.URL.Path] = append(t.samples[r.URL.Path], sample{at, now - at})
 			t.mu.Unlock()
 		}
 	}
@@ -137,7 +140,11 @@ func (t *taker) tell(rw http.ResponseWriter, r *http.Request) {
 	defer t.mu.Unlock()
 	got := tally{AtOnce: t.mostSlow.Load(), Twice: t.twice, Senders: t.senders}
 	var took []time.Duration
-	for _, s := range t.samples {
+	of := r.FormValue("of")
+	if of == "" {
+		of = "/timed"
+	}
+	for _, s := range t.samples[of] {
 		if came := s.at + s.took; came >= from && came < until {
 			got.Received++
 		}
@@ -154,7 +161,7 @@ func (t *taker) tell(rw http.ResponseWriter, r *http.Request) {
 func (t *taker) forget() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.samples, t.seen, t.twice, t.senders = nil, map[string]bool{}, 0, map[string]int{}
+	t.samples, t.seen, t.twice, t.senders = map[string][]sample{}, map[string]bool{}, 0, map[string]int{}
 	t.mostSlow.Store(0)
 }
 
@@ -221,7 +228,12 @@ func (r *receiver) forget(ctx context.Context) error {
 
 // between asks for what was noted; the times bound what is said of /timed.
 func (r *receiver) between(ctx context.Context, from, until time.Time) (got tally, err error) {
-	b, err := r.ask(ctx, http.MethodGet, fmt.Sprintf("/tally?from=%d&until=%d", from.UnixNano(), until.UnixNano()))
+	return r.betweenOf(ctx, "/timed", from, until)
+}
+
+// betweenOf is between of another path.
+func (r *receiver) betweenOf(ctx context.Context, path string, from, until time.Time) (got tally, err error) {
+	b, err := r.ask(ctx, http.MethodGet, fmt.Sprintf("/tally?of=%s&from=%d&until=%d", path, from.UnixNano(), until.UnixNano()))
 	if err != nil {
 		return got, err
 	}

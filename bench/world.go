@@ -113,6 +113,7 @@ type world struct {
 	endpoints []endpoint             // of the drain
 	slow      []endpoint             // of the part two
 	quick     []endpoint             // of the part fair
+	later     []endpoint             // of the part scheduled
 	enqueuers []subscriptions.Tenant // each with one endpoint that takes everything
 
 	apiAddr, apiKey string
@@ -123,6 +124,8 @@ type world struct {
 }
 
 type endpoint struct{ id, tenant id.ID }
+
+func endpointID(e endpoint) string { return id.Endpoint.Format(e.id) }
 
 func newWorld(ctx context.Context, url string, enqueuers int) (*world, error) {
 	if _, err := migrations.Up(ctx, url); err != nil {
