@@ -84,7 +84,7 @@ func (w *world) scheduled(ctx context.Context, n int, p pace) (tally, loaded, er
 	if err := w.db.QueryRow(ctx, `SELECT sum(cardinality(delivery_ids)) FROM events`).Scan(&sent); err != nil {
 		return none(err)
 	}
-	if err := w.awaitRecorded(ctx, before+sent, drainPatience); err != nil {
+	if err := w.awaitRecorded(ctx, before+sent, time.Minute); err != nil {
 		return none(err)
 	}
 	stop()
