@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/postrider/postrider/internal/duration"
 )
 
 // receipt is the answer to an enqueue.
@@ -92,9 +94,9 @@ func envelope(fields map[string]any, payload []byte) ([]byte, error) {
 // sendFlags are what an event may have beside its payload.
 type sendFlags struct {
 	payloadFlags
-	eventType, uid, groupKey, contentType, idempotencyKey string
-	endpoints                                             []string
-	raw                                                   bool
+	eventType, uid, groupKey, contentType, idempotencyKey, wait string
+	endpoints                                                   []string
+	raw                                                         bool
 }
 
 func newEventsSend(w world) *cobra.Command {
@@ -109,6 +111,10 @@ func newEventsSend(w world) *cobra.Command {
 		if err != nil {
 			return err
 		}
+		if f.wait != "" {
+			wait, _ := duration.Parse(f.wait) // it was judged
+			return r.sendAndWait(cmd.Context(), what, tenant, wait)
+		}
 		return r.fetch(cmd.Context(), what, w.showReceipt)
 	})
 	flags := cmd.Flags()
@@ -121,6 +127,9 @@ func newEventsSend(w world) *cobra.Command {
 	flags.StringSliceVar(&f.endpoints, "endpoint", nil, "only to these endpoints (ids or uids), as far as they want the type")
 	flags.String("deliver-at", "", "not before this `time` (2026-11-30T09:00:00Z, or 10m from now)")
 	flags.StringVar(&f.idempotencyKey, "idempotency-key", "", "makes it safe to repeat: the same `key` and content make one event")
+	flags.StringVar(&f.wait, "wait", "", "wait until it is finished, 30s or --wait=`time`, and show it; exit code 1 unless it succeeded")
+	flags.Lookup("wait").NoOptDefVal = longestLook.String()
+	judge(cmd, "wait", span)
 	require(cmd, "type")
 	requirePayload(cmd)
 	return cmd

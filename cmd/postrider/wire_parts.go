@@ -221,8 +221,9 @@ func (w *wiring) addAPI(ctx context.Context, open func(context.Context) (net.Lis
 	if err != nil {
 		return err
 	}
+	stopping := make(chan struct{})
 	deps := api.Deps{
-		Subscriptions: w.store, Intake: w.intake, Deliveries: w.desk, Pull: w.pull, Alerts: w.alerts, Jobs: w.jobs, Schedules: w.schedules, Keys: w.keys, Wake: w.wake,
+		Stopping: stopping, Subscriptions: w.store, Intake: w.intake, Deliveries: w.desk, Pull: w.pull, Alerts: w.alerts, Jobs: w.jobs, Schedules: w.schedules, Keys: w.keys, Wake: w.wake,
 		Sessions: w.sessions, Pages: pages, PublicURL: publicURL(w.cfg.HTTP, w.addr),
 		Audit: audit.NewLog(w.db.pool), Door: door, TrustedProxies: w.cfg.HTTP.TrustedProxies,
 		Ping: w.db.pool.Ping, Logger: w.log, MaxPayload: w.cfg.Events.MaxPayload, Version: buildVersion(),
@@ -232,7 +233,10 @@ func (w *wiring) addAPI(ctx context.Context, open func(context.Context) (net.Lis
 		deps.Metrics = w.registry
 	}
 	server := w.server(l, api.New(deps))
-	server.http.RegisterOnShutdown(w.pull.Stop) // who waits for deliveries is not to be waited for
+	server.http.RegisterOnShutdown(func() { // who waits for something is not to be waited for
+		close(stopping)
+		w.pull.Stop()
+	})
 	w.add(closing("the API keys", w.keys.Close), closing("the intake", w.intake.Close), server.part("the HTTP server", "listening", w.log))
 	return nil
 }

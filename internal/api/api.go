@@ -61,6 +61,8 @@ type Deps struct {
 
 	Bodies     BodyPace // how fast a request's body has to come
 	MaxPayload int64    // bytes, as events.max_payload
+	// Stopping is closed when the server begins to stop, so that nobody's wait holds it up; nil: it never does.
+	Stopping <-chan struct{}
 	// EmptyAfter is how long a search looks for the first thing of a page before the page comes empty; 0: a second.
 	EmptyAfter time.Duration
 	Version    string // of Postrider, for the documentation
@@ -74,6 +76,7 @@ type server struct {
 
 	quick   *quick // nil where nothing is enqueued
 	tenants uids
+	waiting chan struct{} // one in it for each request that waits for an event
 }
 
 // New makes the API's handler. It starts nothing.
@@ -109,7 +112,7 @@ func NewHealth(d Deps) http.Handler {
 
 func newServer(d Deps) *server {
 	d.Bodies = d.Bodies.orUsual()
-	s := &server{d: d, logger: d.Logger, mux: http.NewServeMux()}
+	s := &server{d: d, logger: d.Logger, mux: http.NewServeMux(), waiting: make(chan struct{}, mostWaiting)}
 	s.api = newHuma(s.mux, d.Version)
 	return s
 }

@@ -78,14 +78,6 @@ type EventIn struct {
 
 type eventOut struct{ Body wholeEventView }
 
-func (s *server) readEvent(ctx context.Context, in *EventIn) (*eventOut, error) {
-	e, err := s.d.Intake.Event(ctx, tenantOf(ctx).ID, in.Event)
-	if err != nil {
-		return nil, err
-	}
-	return s.wholeEvent(ctx, e)
-}
-
 func (s *server) wholeEvent(ctx context.Context, e intake.Stored) (*eventOut, error) {
 	const most = 250
 	deliveries, err := s.d.Deliveries.List(ctx, dispatcher.Filter{Tenant: &e.Tenant, Event: &e.ID}, most, id.ID{})

@@ -22,6 +22,11 @@ func Statuses() []string {
 	return []string{statusScheduled, statusQueued, statusRunning, statusSucceeded, statusFailed, statusCancelled}
 }
 
+// Finished reports whether nothing of the event is left to be done.
+func (e Stored) Finished() bool {
+	return e.Status == statusSucceeded || e.Status == statusFailed || e.Status == statusCancelled
+}
+
 // statusSQL is the rule, the only place of it: a lateral subquery `s (status)` beside `events e`. The first line that
 // holds for any of the deliveries decides, so what is unfinished comes before what is finished. A delivery that is held
 // runs no more: it waits. Without deliveries there is nothing left to do, unless the fan-out is still to come, or the event broke
