@@ -51,6 +51,15 @@ func checkBase(base string) error {
 	return nil
 }
 
+// checkTarget says what is wrong with a URL that something is posted to.
+func checkTarget(target string) error {
+	u, err := url.Parse(target)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
+		return fmt.Errorf("%s is not a URL like http://127.0.0.1:3000/webhooks", quote(target))
+	}
+	return nil
+}
+
 // trimBase takes a server's URL as `postrider dev` prints it, with the API's /v1, for the server's.
 func trimBase(base string) string {
 	return strings.TrimRight(strings.TrimSuffix(strings.TrimRight(base, "/"), "/v1"), "/")
