@@ -27,6 +27,8 @@ const (
 )
 
 // groups is every route of the API. What is not JSON over /v1 is in plain.
+//
+//nolint:funlen // a list, one line a route
 func (s *server) groups() []group {
 	var (
 		events    = having(auth.EventsWrite)
@@ -34,6 +36,7 @@ func (s *server) groups() []group {
 		reading   = having(auth.DeliveriesRead)
 		acting    = having(auth.DeliveriesWrite)
 		payload   = s.d.MaxPayload
+		whole     = limit(payload + envelopeRoom)
 	)
 	return []group{
 		{"Tenants", "Whose webhooks they are: each customer of yours is one.", []route{
@@ -58,14 +61,14 @@ func (s *server) groups() []group {
 			{"GET", anEnd + "/secret", 200, endpoints, "get-endpoint-secret", "Show the signing secret", handle(s.readSecret), also(409)},
 			{"POST", anEnd + "/secret/rotate", 200, endpoints, "rotate-endpoint-secret", "Replace the signing secret", handle(s.rotateSecret), also(409)},
 			{"GET", anEnd + "/stats", 200, reading, "get-endpoint-stats", "Count an endpoint's attempts, and how long they took", handle(s.readStats), nil},
-			{"POST", anEnd + "/filter:test", 200, endpoints, "test-endpoint-filter", "Try a filter on a payload; nothing is sent", handle(s.testFilter), limit(payload + envelopeRoom)},
-			{"POST", anEnd + "/test", 202, endpoints, "test-endpoint", "Send a test event to this endpoint alone", handle(s.testEndpoint), limit(payload + envelopeRoom)},
+			{"POST", anEnd + "/filter:test", 200, endpoints, "test-endpoint-filter", "Try a filter on a payload; nothing is sent", handle(s.testFilter), whole},
+			{"POST", anEnd + "/test", 202, endpoints, "test-endpoint", "Send a test event to this endpoint alone", handle(s.testEndpoint), whole},
 			{"GET", anEnd + "/poll", 200, acting, "poll-endpoint", "Fetch what is due to an endpoint of kind pull, leased and signed", handle(s.poll), s.noLook},
 			{"POST", anEnd + "/ack", 200, acting, "acknowledge-deliveries", "Acknowledge what was fetched; it is delivered then", handle(s.acknowledge), ackRoom},
 			{"POST", anEnd + "/replay", 202, acting, "replay-endpoint", "Send past events to this endpoint again, and what it missed; a job", handle(s.replayEndpoint), s.andCounts(409)},
 		}},
 		{"Events", "What happened, and is told to the tenant's endpoints.", []route{
-			{"POST", aTenant + "/events", 202, events, "enqueue-event", "Enqueue an event as an envelope", handle(s.enqueue), s.andCloudEvents(limit(payload + envelopeRoom))},
+			{"POST", aTenant + "/events", 202, events, "enqueue-event", "Enqueue an event as an envelope", handle(s.enqueue), s.andCloudEvents(whole)},
 			{"POST", aTenant + "/events:batch", 202, events, "enqueue-batch", "Enqueue up to 1,000 events, all or none", handle(s.enqueueBatch), s.andBatchOfCloudEvents(limit(batchBody))},
 			{"POST", anEvent, 202, events, "enqueue-raw-event", "Enqueue an event raw: the path's last segment is its type, the body its payload", handleRaw(s.enqueueRaw), s.andCloudEvents(rawBody(payload))},
 			{"GET", aTenant + "/events", 200, reading, "list-events", "List a tenant's events", handle(s.listEvents), nil},
@@ -74,7 +77,14 @@ func (s *server) groups() []group {
 			{"POST", anEvent + "/cancel", 200, events, "cancel-event", "Cancel what is not delivered of an event", handle(s.cancelEvent), also(409)},
 			{"POST", anEvent + "/replay", 202, acting, "replay-event", "Send an event to its endpoints again; a job", handle(s.replayEvent), s.andCounts()},
 		}},
-		s.schedules(),
+		{"Schedules", "Events that come again and again, at the times of a cron expression in a time zone. Each occurrence makes one event.", []route{
+			{"POST", aTenant + "/schedules", 201, events, "create-schedule", "Make a schedule", handle(s.createSchedule), both(whole, also(409))},
+			{"GET", aTenant + "/schedules", 200, events, "list-schedules", "List a tenant's schedules", handle(s.listSchedules), nil},
+			{"GET", aSchedule, 200, events, "get-schedule", "Read a schedule, its payload and its last occurrences", handle(s.readSchedule), nil},
+			{"PATCH", aSchedule, 200, events, "update-schedule", "Change, pause or resume a schedule", handle(s.updateSchedule), both(whole, also(409))},
+			{"DELETE", aSchedule, 204, events, "delete-schedule", "Delete a schedule; the events that it has made go their way", handle(s.deleteSchedule), nil},
+			{"POST", aSchedule + "/run", 202, events, "run-schedule", "Make an event of a schedule at once, beside its times", handle(s.runSchedule), nil},
+		}},
 		{"Deliveries", "One event on its way to one endpoint, with the attempts that were made. The review of failures is here.", []route{
 			{"GET", "/v1/deliveries", 200, reading, "list-deliveries", "Look for deliveries", handle(s.listDeliveries), also(404)},
 			{"GET", aDelivery, 200, reading, "get-delivery", "Read a delivery", handle(s.readDelivery), nil},
@@ -109,19 +119,6 @@ func (s *server) groups() []group {
 		}},
 		s.health(),
 	}
-}
-
-// schedules is what makes events by itself.
-func (s *server) schedules() group {
-	events, body := having(auth.EventsWrite), limit(s.d.MaxPayload+envelopeRoom)
-	return group{"Schedules", "Events that come again and again, at the times of a cron expression in a time zone. Each occurrence makes one event.", []route{
-		{"POST", aTenant + "/schedules", 201, events, "create-schedule", "Make a schedule", handle(s.createSchedule), both(body, also(409))},
-		{"GET", aTenant + "/schedules", 200, events, "list-schedules", "List a tenant's schedules", handle(s.listSchedules), nil},
-		{"GET", aSchedule, 200, events, "get-schedule", "Read a schedule, its payload and its last occurrences", handle(s.readSchedule), nil},
-		{"PATCH", aSchedule, 200, events, "update-schedule", "Change, pause or resume a schedule", handle(s.updateSchedule), both(body, also(409))},
-		{"DELETE", aSchedule, 204, events, "delete-schedule", "Delete a schedule; the events that it has made go their way", handle(s.deleteSchedule), nil},
-		{"POST", aSchedule + "/run", 202, events, "run-schedule", "Make an event of a schedule at once, beside its times", handle(s.runSchedule), nil},
-	}}
 }
 
 // health is what every process answers, whatever its roles.
