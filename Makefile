@@ -54,7 +54,7 @@ fmt: ## format the code
 	@"$$(scripts/tools gofumpt)" -w .
 
 interop: ## have receivers' own libraries judge our signatures (Node.js)
-	@scripts/deps node
+	@scripts/deps node server
 	@scripts/interop
 
 browser: ## have Chromium go through every page with hostile content in it (BROWSERFLAGS="-only portal", -screenshots)

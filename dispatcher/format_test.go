@@ -97,7 +97,7 @@ func TestEnvelopeIsTheSameAtEveryAttempt(t *testing.T) {
 				key = public
 			}
 			for n, p := range got {
-				if string(p.body) != want || p.get("Content-Type") != "application/cloudevents+json; charset=UTF-8" {
+				if string(p.body) != want || p.get("Content-Type") != "application/cloudevents+json; charset=utf-8" {
 					t.Errorf("attempt %d: %s as %s, want %s", n+1, p.body, p.get("Content-Type"), want)
 				}
 				if err := signer.Verify(scheme, "", key, p.get, p.body, time.Now(), 5*time.Minute); err != nil {

@@ -17,8 +17,9 @@ import (
 const (
 	// SpecVersion is the one that we speak.
 	SpecVersion = "1.0"
-	// ContentType is that of one event in the JSON format.
-	ContentType = "application/cloudevents+json; charset=UTF-8"
+	// ContentType is that of one event in the JSON format. It is spelled as the SDK for JavaScript wants it, which takes no other
+	// letter case of the charset.
+	ContentType = "application/cloudevents+json; charset=utf-8"
 	// MetadataName is the member of an event's metadata that keeps the attributes which an event of ours has no other place
 	// for: all but specversion, id, type and datacontenttype.
 	MetadataName = "cloudevents"
