@@ -32,6 +32,7 @@ func TestPrintedCallsAreTaken(t *testing.T) {
 		{"run: endpoint", []string{"201", "201"}, `"secret":"whsec_`},
 		{"run: catalogue", []string{"201", "422"}, `"/payload/total: is no number but string"`},
 		{"run: pull", []string{"201", "202", "200"}, `"webhook-signature":"v1,`},
+		{"run: cloudevents", []string{"202"}, `"uid":"paid-1003"`},
 		{"run: portal", []string{"201"}, `/portal/enter?token=prl_`},
 	} {
 		out := curl(t, addr, snippet(t, c.name))
