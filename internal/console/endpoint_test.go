@@ -52,7 +52,7 @@ func TestOneEndpoint(t *testing.T) {
 	w.event(acme, `{}`)
 	path := "/console/endpoints/" + id.Endpoint.Format(e.ID)
 	viewer, b := w.as(auth.RoleViewer), w.as(auth.RoleSupport)
-	if got := viewer.get(path + "?span=7d"); got.status != http.StatusOK || !got.has("Latest deliveries") {
+	if got := viewer.get(path + "?span=7d"); got.status != http.StatusOK || !got.has("Latest deliveries") || !got.has("<dt>Format</dt><dd>raw</dd>") {
 		t.Errorf("the page: %d %s", got.status, got.body)
 	}
 	if got := viewer.get(path + "?span=soon"); got.status != http.StatusUnprocessableEntity {
