@@ -27,9 +27,9 @@ type listenFlags struct {
 	secretFlags
 	temporary temporaryFlags
 
-	addr, forwardTo, timeout, delay string
-	status, failFirst, count        int
-	once                            bool
+	addr, forwardTo, timeout, delay, lease string
+	status, failFirst, count               int
+	once, pull                             bool
 }
 
 func newListen(w world) *cobra.Command {
@@ -41,9 +41,11 @@ func newListen(w world) *cobra.Command {
 		Use: "listen", Short: "Receive webhooks on this machine, verify and print them", Args: exactly(),
 		Long: "Receive webhooks on this machine, verify and print them, until Ctrl-C. What verifies is answered 204, or as --status, --fail-first,\n" +
 			"--delay and --forward-to say; what does not is answered 400 and goes no further. With --tenant it makes an endpoint that leads\n" +
-			"here and deletes it at the end, which needs a server that may reach this machine, such as `postrider dev`.",
+			"here and deletes it at the end, which needs a server that may reach this machine, such as `postrider dev`. With --pull it fetches\n" +
+			"from an endpoint of kind pull instead, which works from anywhere, and acknowledges what is answered 2xx; the rest comes again.",
 		Example: `  postrider listen --tenant demo --forward-to http://127.0.0.1:3000/webhooks
   postrider listen --tenant demo --fail-first 2 --retry-schedule 1s,1s,1s
+  postrider listen --tenant acme --pull --forward-to http://127.0.0.1:3000/webhooks
   postrider listen --addr 127.0.0.1:9000 --secret-file secret.txt --once --json`,
 	})
 	f.secretFlags.flags(cmd)
@@ -58,7 +60,10 @@ func newListen(w world) *cobra.Command {
 	flags.StringVar(&f.delay, "delay", "", "wait for this `time` before each answer")
 	flags.BoolVar(&f.once, "once", false, "end after one request that verifies; short for --count 1")
 	flags.IntVar(&f.count, "count", 0, "end after this `number` of requests that verify")
+	flags.BoolVar(&f.pull, "pull", false, "fetch from an endpoint of kind pull, instead of being posted to")
+	flags.StringVar(&f.lease, "lease", "", "with --pull: after which `time` what was not answered 2xx comes again (default: what --delay and --timeout may take, and 20s)")
 	judge(cmd, "forward-to", checkTarget)
+	judge(cmd, "lease", positive)
 	judge(cmd, "timeout", positive)
 	judge(cmd, "delay", span)
 	cmd.Flag("timeout").DefValue = "10s"
@@ -84,6 +89,12 @@ func (f *listenFlags) check(cmd *cobra.Command) error {
 		return usagef(cmd, "--endpoint says the scheme, it does not go with --scheme and --signature-header")
 	case f.temporary.given(cmd) && (f.tenant == "" || f.endpoint != ""):
 		return usagef(cmd, "--event-types, --filter, --retry-schedule and --endpoint-url are for an endpoint that is made, by --tenant alone")
+	case f.pull && f.tenant == "":
+		return usagef(cmd, "--pull needs --tenant: whose endpoint to fetch from")
+	case f.pull && (given("addr") || given("endpoint-url") || given("retry-schedule")):
+		return usagef(cmd, "--addr, --endpoint-url and --retry-schedule do not go with --pull: nothing is posted here")
+	case !f.pull && f.lease != "":
+		return usagef(cmd, "--lease goes with --pull")
 	case given("status") && f.forwardTo != "":
 		return usagef(cmd, "--status and --forward-to are two ways to answer")
 	case given("timeout") && f.forwardTo == "":
@@ -125,11 +136,26 @@ type listener struct {
 	known  devreceiver.Trust // the last that was asked for; the receiver asks and reports one at a time
 	count  int
 	enough func() // ends the run
+
+	// What --tenant leads to.
+	server   *client
+	endpoint string
 }
 
-func runListen(ctx context.Context, r *remote, f listenFlags) (err error) {
+func runListen(ctx context.Context, r *remote, f listenFlags) error {
 	l := &listener{remote: r, flags: f}
-	socket, err := listen(ctx, f.addr)
+	running, stop := context.WithCancel(ctx)
+	defer stop()
+	l.enough = stop
+	if f.pull {
+		return l.fetch(running)
+	}
+	return l.serve(running)
+}
+
+// serve is posted to.
+func (l *listener) serve(ctx context.Context) (err error) {
+	socket, err := listen(ctx, l.flags.addr)
 	if err != nil {
 		return err
 	}
@@ -140,10 +166,21 @@ func runListen(ctx context.Context, r *remote, f listenFlags) (err error) {
 	}
 	defer func() { err = errors.Join(err, made.remove(ctx)) }()
 	l.say("listening on %s", at)
-	running, stop := context.WithCancel(ctx)
-	defer stop()
-	l.enough = stop
-	if err := newServer(socket, l.receiver(), zerolog.Nop()).part("the receiver", "receiver.listening", zerolog.Nop()).run(running); err != nil {
+	if err := newServer(socket, l.receiver(), zerolog.Nop()).part("the receiver", "receiver.listening", zerolog.Nop()).run(ctx); err != nil {
+		return err
+	}
+	return l.verdict()
+}
+
+// fetch asks an endpoint of kind pull.
+func (l *listener) fetch(ctx context.Context) (err error) {
+	made, err := l.prepare(ctx, "")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, made.remove(ctx)) }()
+	l.say("fetching from the endpoint %s", l.endpoint)
+	if err := l.puller().run(ctx); err != nil {
 		return err
 	}
 	return l.verdict()
@@ -160,18 +197,18 @@ func (l *listener) prepare(ctx context.Context, at string) (made *temporaryEndpo
 		l.trust, err = fixedTrust(signer.Scheme(f.scheme), f.header, given)
 		return nil, err
 	}
-	c, err := l.client()
-	if err != nil {
+	if l.server, err = l.client(); err != nil {
 		return nil, err
 	}
-	name := f.endpoint
-	if name == "" {
-		if made, err = f.temporary.make(ctx, l.remote, c, f, at); err != nil {
+	if l.endpoint = f.endpoint; l.endpoint == "" {
+		if made, err = f.temporary.make(ctx, l.remote, l.server, f, at); err != nil {
 			return nil, err
 		}
-		name = made.id
+		l.endpoint = made.id
 	}
-	l.trust = func(ctx context.Context) (devreceiver.Trust, error) { return endpointTrust(ctx, c, f.tenant, name) }
+	l.trust = func(ctx context.Context) (devreceiver.Trust, error) {
+		return endpointTrust(ctx, l.server, f.tenant, l.endpoint)
+	}
 	if made == nil {
 		if _, err = l.trust(ctx); err != nil { // what cannot be read shows before anything comes
 			return nil, err

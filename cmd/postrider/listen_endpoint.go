@@ -50,7 +50,12 @@ func (t *temporaryFlags) make(ctx context.Context, r *remote, c *client, f liste
 	if t.url != "" {
 		at = t.url
 	}
-	fields := map[string]any{"url": at, "description": "`postrider listen`, until it ends"}
+	fields := map[string]any{"description": "`postrider listen`, until it ends"}
+	if f.pull {
+		fields["kind"] = "pull"
+	} else {
+		fields["url"] = at
+	}
 	signature := map[string]any{}
 	setText(fields, "filter", t.filter)
 	setText(signature, "scheme", f.scheme)

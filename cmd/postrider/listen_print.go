@@ -73,7 +73,13 @@ func (l *listener) describe(got devreceiver.Received) string {
 	if len(got.Body) > 0 {
 		b.WriteString(showBody(got.ContentType, got.Body))
 	}
-	b.WriteString("    " + answered(got.Answer) + "\n")
+	b.WriteString("    " + answered(got.Answer))
+	if l.flags.pull && accepted(got) {
+		b.WriteString("; it is acknowledged")
+	} else if l.flags.pull {
+		b.WriteString("; it is not acknowledged, and comes again")
+	}
+	b.WriteString("\n")
 	return b.String()
 }
 

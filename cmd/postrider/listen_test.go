@@ -300,6 +300,9 @@ func TestListenSaysWhatItCannotDo(t *testing.T) {
 		"two sources":            {[]string{"--tenant", "a", "--secret", "x"}, exitUsage, "--tenant has the server say the secrets"},
 		"whose types":            {[]string{"--secret", "x", "--event-types", "a"}, exitUsage, "are for an endpoint that is made"},
 		"whose time":             {[]string{"--secret", "x", "--timeout", "1s"}, exitUsage, "--timeout is for the app"},
+		"whose inbox":            {[]string{"--secret", "x", "--pull"}, exitUsage, "--pull needs --tenant"},
+		"fetched and posted":     {[]string{"--tenant", "a", "--pull", "--addr", "127.0.0.1:1"}, exitUsage, "do not go with --pull"},
+		"whose lease":            {[]string{"--tenant", "a", "--lease", "1s"}, exitUsage, "--lease goes with --pull"},
 		"once and twice":         {[]string{"--secret", "x", "--once", "--count", "2"}, exitUsage, "two ways to say one thing"},
 		"fewer than none":        {[]string{"--secret", "x", "--fail-first", "-1"}, exitUsage, "may not be negative"},
 	} {

@@ -30,10 +30,15 @@ var call0 = time.Date(2026, 11, 30, 9, 0, 0, 0, time.UTC)
 
 // cli runs a command line as main would, in an environment of its own.
 func cli(ctx context.Context, environ []string, stdin string, args ...string) outcome {
+	return cliAt(ctx, call0, environ, stdin, args...)
+}
+
+// cliAt runs a command line at a time.
+func cliAt(ctx context.Context, at time.Time, environ []string, stdin string, args ...string) outcome {
 	ctx, cancel := context.WithTimeout(ctx, patience) // what is to be refused might run
 	defer cancel()
 	var out, errout bytes.Buffer
-	w := world{strings.NewReader(stdin), &out, &errout, environ, "bin/postrider", func() time.Time { return call0 }}
+	w := world{strings.NewReader(stdin), &out, &errout, environ, "bin/postrider", func() time.Time { return at }}
 	code := run(ctx, w, args)
 	return outcome{code, out.String(), errout.String()}
 }
