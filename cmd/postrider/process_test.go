@@ -27,6 +27,13 @@ func startProcess(t *testing.T, env []string, args ...string) *process {
 	p := &process{exec.Command(os.Args[0], args...), newWatched(), make(chan error, 1)}
 	p.Env = append([]string{mainVariable + "=1"}, env...)
 	p.Stdout, p.Stderr = p.out, p.out
+	p.begin(t)
+	return p
+}
+
+// begin starts it, and sees to it that it is gone when the test is over.
+func (p *process) begin(t *testing.T) {
+	t.Helper()
 	if err := p.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +43,6 @@ func startProcess(t *testing.T, env []string, args ...string) *process {
 		p.end <- err
 	}()
 	t.Cleanup(func() { _ = p.Process.Kill() }) // it is gone by then, unless the test failed
-	return p
 }
 
 func (p *process) signal(t *testing.T, s os.Signal) {
