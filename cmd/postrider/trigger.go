@@ -200,13 +200,17 @@ func ended(d delivery) bool {
 	return false
 }
 
+// settled says whether nothing more is to come. The event's own status is read a moment apart from its deliveries, so both
+// have to say so; but what is held keeps it from an end.
 func settled(e event) bool {
+	held := false
 	for _, d := range e.Deliveries {
 		if !ended(d) {
 			return false
 		}
+		held = held || d.State == dispatcher.Held.String()
 	}
-	return true
+	return held || e.Status == "succeeded" || e.Status == "failed" || e.Status == "cancelled"
 }
 
 // end says what came of the whole, for the exit code too.

@@ -60,6 +60,11 @@ func TestTriggerTakesTheExampleAndSaysWhatBecameOfIt(t *testing.T) {
 		!strings.Contains(got.errout, "1 of 1 endpoints did not take it") {
 		t.Errorf("one that refuses: %+v", got)
 	}
+	must(t, env, "endpoints", "update", "vault", "--tenant", "acme", "--status", "disabled")
+	got = cli(t.Context(), env, "", "trigger", "order.paid", "--tenant", "acme", "--endpoint", "vault", "--wait")
+	if got.code != exitFailed || !strings.Contains(got.out, ": held") || !strings.Contains(got.errout, "1 of 1 endpoints did not take it") {
+		t.Errorf("one that is disabled: %+v", got)
+	}
 	var e event
 	if err := json.Unmarshal([]byte(must(t, env, "trigger", "order.paid", "--tenant", "acme", "--wait", "--json")), &e); err != nil ||
 		e.Status != "succeeded" || len(e.Deliveries) != 1 || len(e.Skipped) != 1 {
