@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -18,6 +19,7 @@ import (
 	"time"
 
 	"github.com/postrider/postrider/internal/apitest"
+	"github.com/postrider/postrider/internal/pgtest"
 )
 
 const patience = time.Minute // for what should take a moment; only a failure waits it out
@@ -60,6 +62,17 @@ func launch(t *testing.T, env map[string]string, name string, args ...string) *p
 		t.Fatalf("%s does not listen:\n%s", name, p.log())
 	}
 	return p
+}
+
+// postrider starts the real thing on the test's database. Deliveries may go to this machine.
+func postrider(t *testing.T) *program {
+	t.Helper()
+	return launch(t, map[string]string{
+		"POSTRIDER_DATABASE_URL": pgtest.URL(t), "POSTRIDER_DATABASE_MIGRATE_ON_START": "true", "POSTRIDER_HTTP_ADDR": "127.0.0.1:0",
+		"POSTRIDER_SECRETS_KEYS":        "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=",
+		"POSTRIDER_BOOTSTRAP_ADMIN_KEY": apitest.AdminKey, "POSTRIDER_DELIVERY_ALLOW_HTTP": "true",
+		"POSTRIDER_DELIVERY_ALLOW_NETWORKS": "127.0.0.0/8",
+	}, filepath.Join(built, "postrider"), "serve")
 }
 
 func environ(t *testing.T, env map[string]string) []string {

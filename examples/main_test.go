@@ -21,7 +21,7 @@ func buildAndRun(m *testing.M) int {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	built = dir
-	for _, from := range []string{"../cmd/postrider"} {
+	for _, from := range []string{"../cmd/postrider", "./orders-go"} {
 		build := exec.Command("go", "build", "-o", filepath.Join(dir, filepath.Base(from)), from)
 		build.Stdout, build.Stderr = os.Stderr, os.Stderr
 		if err := build.Run(); err != nil {

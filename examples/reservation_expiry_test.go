@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/postrider/postrider/internal/apitest"
-	"github.com/postrider/postrider/internal/pgtest"
 	"github.com/postrider/postrider/signer"
 )
 
@@ -339,12 +338,7 @@ func limit(t *testing.T, p *program, size string) {
 func TestReservationExpires(t *testing.T) {
 	t.Parallel()
 	p := subscribe(t, journalOf(t))
-	server := launch(t, map[string]string{
-		"POSTRIDER_DATABASE_URL": pgtest.URL(t), "POSTRIDER_DATABASE_MIGRATE_ON_START": "true", "POSTRIDER_HTTP_ADDR": "127.0.0.1:0",
-		"POSTRIDER_SECRETS_KEYS":        "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=",
-		"POSTRIDER_BOOTSTRAP_ADMIN_KEY": apitest.AdminKey, "POSTRIDER_DELIVERY_ALLOW_HTTP": "true",
-		"POSTRIDER_DELIVERY_ALLOW_NETWORKS": "127.0.0.0/8",
-	}, filepath.Join(built, "postrider"), "serve")
+	server := postrider(t)
 	call(t, 201, "POST", server.url+"/v1/tenants", `{"uid":"demo","name":"Demo"}`)
 	call(t, 201, "POST", server.url+"/v1/tenants/demo/endpoints", fmt.Sprintf(
 		`{"url":"%s/webhooks","event_types":["reservation.expired"],"signature":{"scheme":"timestamped-hex","secret":%q}}`, p.url, hookSecret))

@@ -14,7 +14,7 @@ func TestRun(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), "./run")
 	cmd.Env = append(cmd.Environ(), "EXAMPLES_DATABASE_URL="+pgtest.URL(t))
 	out, err := cmd.CombinedOutput()
-	for _, part := range []string{"== producer-node", "== reservation-expiry-node", "R-1 is free again", "order.paid", "succeeded"} {
+	for _, part := range []string{"== producer-node", "== reservation-expiry-node", "R-1 is free again", "== orders-go", `"event":"evt_`, "order.paid", "succeeded"} {
 		if err != nil || !strings.Contains(string(out), part) {
 			t.Fatalf("no %s: %v\n%s", part, err, out)
 		}
