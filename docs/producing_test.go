@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/postrider/postrider/internal/apitest"
+	"github.com/postrider/postrider/internal/pgtest"
 )
 
 // The calls are run as they are printed, by a shell. Curl is told by its own configuration file that the port they name
@@ -63,22 +64,36 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/postrider/postrider/client"
 )
 
-func main() { fmt.Println(enqueue(context.Background())) }
+func main() {
+	ctx := context.Background()
+	db, err := pgx.Connect(ctx, os.Getenv("DATABASE_URL"))
+	fmt.Println(err, overHTTP(ctx), within(ctx, db))
+}
 
-func enqueue(ctx context.Context) error {
+func overHTTP(ctx context.Context) error {
 %s
 	fmt.Println(receipt.ID)
 	return err
 }
+
+func within(ctx context.Context, db *pgx.Conn) error {
+%s
+	return err
+}
 `
+	if _, err := s.DB.Exec(t.Context(), `CREATE TABLE orders (id int, state text); INSERT INTO orders VALUES (1001, 'open')`); err != nil {
+		t.Fatal(err)
+	}
 	code := strings.Replace(snippet(t, "enqueue: go"), "https://postrider.example.com", s.URL, 1)
-	cmd := exec.CommandContext(t.Context(), shop(t, map[string]string{"main.go": fmt.Sprintf(around, code)}))
-	cmd.Env = append(os.Environ(), "POSTRIDER_API_KEY="+apitest.AdminKey)
+	program := shop(t, map[string]string{"main.go": fmt.Sprintf(around, code, snippet(t, "enqueue: tx"))})
+	cmd := exec.CommandContext(t.Context(), program)
+	cmd.Env = append(os.Environ(), "POSTRIDER_API_KEY="+apitest.AdminKey, "DATABASE_URL="+pgtest.URL(t))
 	out, err := cmd.CombinedOutput()
-	if err != nil || !strings.HasPrefix(string(out), "evt_") || !strings.HasSuffix(string(out), "<nil>\n") || s.Events(t) != 1 {
+	if err != nil || !strings.HasPrefix(string(out), "evt_") || !strings.HasSuffix(string(out), "\n<nil> <nil> <nil>\n") || s.Events(t) != 2 {
 		t.Errorf("%v %s: %d events", err, out, s.Events(t))
 	}
 }
