@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strings"
 	"time"
 )
 
@@ -23,8 +24,8 @@ const (
 // that the tries ended with, the event may have been accepted all the same: enqueue it again with the same IdempotencyKey or
 // UID to find out.
 //
-// The payload is the request's body as it stands. EndpointIDs and Metadata go along in an envelope of JSON: with them the payload
-// has to be a JSON value without blanks around it, or it is refused here.
+// The payload is the request's body as it stands. EndpointIDs and Metadata go along in an envelope of JSON: with them, and with a
+// ContentType of CloudEvents, the payload has to be a JSON value without blanks around it, or it is refused here.
 func (c *Client) Enqueue(ctx context.Context, e Event) (Receipt, error) {
 	r, err := single(e)
 	if err != nil {
@@ -96,7 +97,7 @@ func single(e Event) (call, error) {
 		key = rand.Text()
 	}
 	r := call{target: eventsOf(e.Tenant), contentType: jsonType, key: key}
-	if e.EndpointIDs == nil && len(e.Metadata) == 0 {
+	if !e.needsEnvelope() {
 		r.target += "/" + url.PathEscape(e.Type) + e.query()
 		if e.ContentType != "" {
 			r.contentType = e.ContentType
@@ -106,6 +107,14 @@ func single(e Event) (call, error) {
 	}
 	r.body = e.appendEnvelope(nil, "", &faults)
 	return r, faults.err()
+}
+
+// needsEnvelope reports whether the raw call cannot say what the event has, or would read its payload: of a CloudEvent it takes the
+// data out and delivers that.
+func (e Event) needsEnvelope() bool {
+	const cloudEvents = "application/cloudevents"
+	isCloudEvent := len(e.ContentType) >= len(cloudEvents) && strings.EqualFold(e.ContentType[:len(cloudEvents)], cloudEvents)
+	return e.EndpointIDs != nil || len(e.Metadata) > 0 || isCloudEvent
 }
 
 func batch(tenant string, events []Event) (call, error) {

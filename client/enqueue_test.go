@@ -83,6 +83,10 @@ func TestEnqueueKeepsBytes(t *testing.T) {
 		"all of a raw call": {
 			Payload: odd, UID: "a:b.c-d_e", GroupKey: "order 7 / ü & co", DeliverAt: later.In(time.FixedZone("east", 3*3600)),
 		},
+		"a CloudEvent": {
+			Payload:     []byte(`{ "specversion": "1.0", "id": "1", "source": "/shop", "type": "com.shop.paid", "data": {"n": 1E+2} }`),
+			ContentType: "Application/CloudEvents+json; charset=utf-8",
+		},
 		"an envelope": {Payload: odd, Metadata: map[string]any{"source": "<shop>"}},
 		"all of an envelope": {
 			Payload: odd, UID: "env-1", GroupKey: "order 7 / ü & co", DeliverAt: later, ContentType: "application/vnd.shop+json",

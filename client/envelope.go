@@ -59,9 +59,9 @@ func (e Event) appendEnvelope(b []byte, at string, f *faults) []byte {
 	const blanks = " \t\r\n"
 	switch {
 	case !json.Valid(e.Payload):
-		f.add(at+"/payload", "is no JSON value, which it has to be in a batch and along with EndpointIDs or Metadata")
+		f.add(at+"/payload", "is no JSON value, which it has to be in a batch, with EndpointIDs or Metadata, and as a CloudEvent")
 	case len(bytes.Trim(e.Payload, blanks)) != len(e.Payload):
-		f.add(at+"/payload", "has blanks around its JSON value, which get lost in a batch and along with EndpointIDs or Metadata")
+		f.add(at+"/payload", "has blanks around its JSON value, which get lost in a batch, with EndpointIDs or Metadata, and as a CloudEvent")
 	}
 	head := struct {
 		Type        string         `json:"type"`

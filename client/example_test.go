@@ -57,7 +57,7 @@ func ExampleClient_EnqueueBatch() {
 			fmt.Println(place.Pointer, place.Detail)
 		}
 	}
-	// Output: /events/1/payload is no JSON value, which it has to be in a batch and along with EndpointIDs or Metadata
+	// Output: /events/1/payload is no JSON value, which it has to be in a batch, with EndpointIDs or Metadata, and as a CloudEvent
 }
 
 // pretend starts what stands for a Postrider in the examples.
