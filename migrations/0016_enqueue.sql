@@ -131,15 +131,15 @@ DECLARE
     due     timestamptz;
     sum     bytea;
     before  bytea;
-    first   bigint;
+    first   bigint; -- the tenant as it is named; the event that has the uid
     there   boolean;
 BEGIN
     -- Indexes tenants_pkey and tenants_uid_key. It takes no lock: what is enqueued for a tenant that is being deleted comes to nothing.
     IF starts_with(tenant, 'ten_') AND length(tenant) = 19 THEN
-        SELECT t.shard, t.id, (SELECT s.value FROM intake_settings s WHERE s.name = 'max_payload') INTO bucket, owner, largest
-          FROM tenants t
-         WHERE t.shard = ((strpos('0123456789abcdef', substr(tenant, 18, 1)) - 1) << 4 | (strpos('0123456789abcdef', substr(tenant, 19, 1)) - 1))
-           AND t.id = id_number(substr(tenant, 5, 13)) AND t.deleted_at IS NULL;
+        bucket := ((strpos('0123456789abcdef', substr(tenant, 18, 1)) - 1) << 4) | (strpos('0123456789abcdef', substr(tenant, 19, 1)) - 1);
+        first := id_number(substr(tenant, 5, 13));
+        SELECT t.id, (SELECT s.value FROM intake_settings s WHERE s.name = 'max_payload') INTO owner, largest
+          FROM tenants t WHERE t.shard = bucket AND t.id = first AND t.deleted_at IS NULL;
     ELSE
         SELECT t.shard, t.id, (SELECT s.value FROM intake_settings s WHERE s.name = 'max_payload') INTO bucket, owner, largest
           FROM tenants t WHERE t.uid = enqueue.tenant AND t.deleted_at IS NULL;

@@ -25,6 +25,8 @@ UNION ALL
 SELECT format('relation %s %s %s', relname, relkind, reloptions) FROM pg_class WHERE relnamespace = $1::text::regnamespace
    AND relname NOT LIKE 'goose_db_version_id_seq%' -- gets another name when several make goose's own table at once
 UNION ALL
+SELECT format('function %s %s %s', proname, pg_get_function_arguments(oid), prosecdef) FROM pg_proc WHERE pronamespace = $1::text::regnamespace
+UNION ALL
 SELECT format('type %s %s', t.typname, e.enumlabel) FROM pg_type t JOIN pg_enum e ON e.enumtypid = t.oid
  WHERE t.typnamespace = $1::text::regnamespace
  ORDER BY 1`
