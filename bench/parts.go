@@ -40,6 +40,7 @@ func parts() []part {
 	return []part{
 		{name: "drain", run: (*bench).measureDrain},
 		{name: "enqueue", run: (*bench).measureEnqueue},
+		{name: "tx", run: (*bench).measureTx},
 		{name: "latency", run: (*bench).measureLatency},
 		{name: "mixed", run: (*bench).measureMixed},
 		{name: "scheduled", run: (*bench).measureScheduled},

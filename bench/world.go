@@ -225,11 +225,11 @@ func (r *recorded) InFlight(int)                  {}
 
 // clear empties the tables of history and work, so that each run begins alike.
 func (w *world) clear(ctx context.Context) error {
-	_, err := w.db.Exec(ctx, `TRUNCATE events, deliveries, deliveries_finished, attempts, idempotency_keys`)
+	_, err := w.db.Exec(ctx, `TRUNCATE events, deliveries, deliveries_finished, attempts, idempotency_keys, events_unrouted`)
 	if err != nil {
 		return err
 	}
-	_, err = w.db.Exec(ctx, `VACUUM (ANALYZE) events, deliveries, deliveries_finished, attempts`)
+	_, err = w.db.Exec(ctx, `VACUUM (ANALYZE) events, deliveries, deliveries_finished, attempts, idempotency_keys, events_unrouted`)
 	return err
 }
 
