@@ -142,3 +142,11 @@ const (
 	RecallSQL  = recallSQL
 	NewestSQL  = newestSQL
 )
+
+// And these inside that of the fan-out.
+const (
+	UnroutedSQL = unroutedSQL
+	PayloadsSQL = payloadsSQL
+	RoutedSQL   = routedSQL
+	UnmarkSQL   = unmarkSQL
+)
