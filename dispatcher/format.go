@@ -17,12 +17,20 @@ import (
 // beside the payload is read now, and not with the claim, where it would be a cost to all. Like the payload, it is waited for
 // no longer than the lease leaves time for the attempt.
 func (d *Dispatcher) body(ctx context.Context, c claimed, t *subscriptions.Target, payload []byte) (body []byte, contentType *string, err error) {
-	if t.Format != subscriptions.FormatCloudEvents || c.EventType == nil || c.ContentType == nil { // what is missing, signing says
+	if t.Format != subscriptions.FormatCloudEvents {
 		return payload, c.ContentType, nil
 	}
 	ctx, cancel := context.WithDeadline(ctx, c.leaseEnds.Add(-d.timeout(t)-d.cfg.Lease/8))
 	defer cancel()
-	return asCloudEvent(ctx, d.deps.DB, cloudevents.Event{
+	return c.inFormat(ctx, d.deps.DB, t, payload)
+}
+
+// inFormat is body for whoever need not hurry.
+func (c claimed) inFormat(ctx context.Context, db pg.Querier, t *subscriptions.Target, payload []byte) (body []byte, contentType *string, err error) {
+	if t.Format != subscriptions.FormatCloudEvents || c.EventType == nil || c.ContentType == nil { // what is missing, signing says
+		return payload, c.ContentType, nil
+	}
+	return asCloudEvent(ctx, db, cloudevents.Event{
 		Tenant: id.Tenant.Format(t.Tenant), Type: *c.EventType, ContentType: *c.ContentType, Payload: payload,
 	}, c.event())
 }

@@ -3,6 +3,7 @@ package dispatcher
 import (
 	"bytes"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -10,9 +11,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/postrider/postrider/internal/cloudevents"
 	"github.com/postrider/postrider/internal/id"
 	"github.com/postrider/postrider/internal/seal"
 	"github.com/postrider/postrider/signer"
+	"github.com/postrider/postrider/subscriptions"
 )
 
 func TestAcknowledgedIsDelivered(t *testing.T) {
@@ -65,6 +68,37 @@ func TestWhatIsFetchedIsSigned(t *testing.T) {
 	}
 	if header.Get(signer.HeaderAttempt) != "1" || header.Get(signer.HeaderDeliveryID) != id.Delivery.Format(got.Delivery) {
 		t.Errorf("the headers are %v", header)
+	}
+}
+
+// One that asks for CloudEvents fetches them, however short its leases are.
+func TestWhatIsFetchedIsInItsFormat(t *testing.T) {
+	t.Parallel()
+	p := newPuller(t)
+	e, secret, err := p.store.CreateEndpoint(t.Context(), p.tenant, subscriptions.NewEndpoint{
+		Kind: subscriptions.Pull, Format: subscriptions.FormatCloudEvents,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.enqueuePull(e.ID, `{"n": 1.0}`)
+	got, err := p.p.Poll(t.Context(), e.ID, Ask{Limit: 1, Lease: MinPullLease})
+	if err != nil || len(got) != 1 {
+		t.Fatalf("the poll gave %+v, %v", got, err)
+	}
+	header := http.Header{}
+	for _, h := range got[0].Headers {
+		header.Set(h.Name, h.Value)
+	}
+	var event struct{ ID, Type, SpecVersion string }
+	if err := json.Unmarshal(got[0].Payload, &event); err != nil || event.SpecVersion != "1.0" || event.Type != "order.paid" {
+		t.Errorf("it is %s, %v", got[0].Payload, err)
+	}
+	if got[0].ContentType != cloudevents.ContentType || header.Get("Content-Type") != cloudevents.ContentType {
+		t.Errorf("it is a %s, and its header says %s", got[0].ContentType, header.Get("Content-Type"))
+	}
+	if err := signer.Verify(signer.Standard, "", secret.Reveal(), header.Get, got[0].Payload, time.Now(), time.Minute); err != nil {
+		t.Errorf("the signature: %v", err)
 	}
 }
 

@@ -20,9 +20,9 @@ var errUnacknowledged = errors.New("it was fetched, and not acknowledged before 
 // owner stumbles over does not keep all the others from him. It is never given up for that: nobody is worn out by what he
 // fetches himself.
 //
-// A lease is numbered as the attempt that it is for.
+// Its attempt has a number of its own, not the lease's: that is for the acknowledgement, which may come late.
 func lapsed(r result) result {
-	r.attemptID, r.signedAt = r.owner, id.TimeOf(r.owner).Unix()
+	r.signedAt = id.TimeOf(r.owner).Unix()
 	r.outcome, r.answer = Timeout, answer{err: errUnacknowledged}
 	r.decision = Decision{
 		State: Pending, NextAt: r.endedAt, Failures: r.claimed.Failures + 1, Rescues: r.claimed.Rescues,

@@ -61,7 +61,7 @@ func (p *Pull) packOne(ctx context.Context, r *result) (_ Pulled, unfit *result)
 			return no(p.d.putBack(ctx, *r, err))
 		}
 	}
-	body, contentType, err := p.d.body(ctx, *c, r.target, payload)
+	body, contentType, err := c.inFormat(ctx, p.d.deps.DB, r.target, payload)
 	if err != nil {
 		return no(p.d.putBack(ctx, *r, err))
 	}

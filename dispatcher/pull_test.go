@@ -217,7 +217,7 @@ func TestARescuePutsBackWhatWasNotAcknowledged(t *testing.T) {
 	t.Parallel()
 	p := newPuller(t)
 	dlv := p.owe(1)[0]
-	leased := p.poll(1)[0]
+	p.poll(1)
 	p.advance(2 * time.Minute)
 	if n, err := p.d.rescue(t.Context()); err != nil || n != 0 {
 		t.Fatalf("rescued %d, %v", n, err)
@@ -227,7 +227,7 @@ func TestARescuePutsBackWhatWasNotAcknowledged(t *testing.T) {
 	if got.State != Pending || got.Attempts != 1 || *got.LastOutcome != Timeout || !got.NextAttemptAt.Equal(p.clock()) || p.lane(dlv) != lanePull {
 		t.Errorf("put back it is %+v in lane %d", got, p.lane(dlv))
 	}
-	if attempts := p.attempts(dlv); len(attempts) != 1 || attempts[0].Outcome != Timeout || attempts[0].StartedAt.After(leased.LeasedUntil) {
+	if attempts := p.attempts(dlv); len(attempts) != 1 || attempts[0].Outcome != Timeout {
 		t.Errorf("its attempts are %+v", attempts)
 	}
 	if n := p.round(p.d); n != 0 {

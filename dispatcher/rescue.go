@@ -92,11 +92,11 @@ func (d *Dispatcher) readLost(now time.Time) pgx.RowToFunc[result] {
 		var in lane
 		err := row.Scan(&c.Shard, &c.ID, &c.TenantID, &c.EventID, &c.EndpointID, &c.Attempts, &c.Failures, &c.Rescues,
 			&c.Group, &c.Origin, &in, &r.owner, &until, &r.target.Version, &r.target.URL)
+		r.attemptID = d.deps.IDs.Next()
 		if c.Pull = in == lanePull; c.Pull {
 			return lapsed(r), err //nolint:wrapcheck // wrapped by who asks
 		}
 		r.signedAt = until.Add(-d.cfg.Lease).Unix() // about when it was claimed
-		r.attemptID = d.deps.IDs.Next()
 		r.decision = Decide(Facts{Outcome: Unknown, Now: now, Failures: c.Failures, Rescues: c.Rescues})
 		return r, err //nolint:wrapcheck // as above
 	}

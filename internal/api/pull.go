@@ -22,9 +22,9 @@ type pulledView struct {
 	EventID       string            `json:"event_id" example:"evt_07xk9v0e8g0003f"`
 	EventType     string            `json:"event_type" example:"order.paid"`
 	Attempt       int               `json:"attempt" doc:"1, 2, …: how often it was fetched or tried."`
-	ContentType   string            `json:"content_type" example:"application/json"`
+	ContentType   string            `json:"content_type" example:"application/json" doc:"Of the payload as it is here."`
 	Headers       map[string]string `json:"headers" doc:"Those that a request would have: the signature over the payload, the ids, and the endpoint's own."`
-	PayloadBase64 string            `json:"payload_base64" doc:"The producer's bytes, in base64 (RFC 4648, section 4)."`
+	PayloadBase64 string            `json:"payload_base64" doc:"The body that a request would have, in base64 (RFC 4648, section 4): the producer's bytes, or the CloudEvent made of them."`
 	LeasedUntil   stamp             `json:"leased_until" doc:"Not acknowledged by then, it is given out again."`
 }
 

@@ -63,9 +63,11 @@ func (s *server) groups() []group {
 			{"GET", anEnd + "/stats", 200, reading, "get-endpoint-stats", "Count an endpoint's attempts, and how long they took", handle(s.readStats), nil},
 			{"POST", anEnd + "/filter:test", 200, endpoints, "test-endpoint-filter", "Try a filter on a payload; nothing is sent", handle(s.testFilter), whole},
 			{"POST", anEnd + "/test", 202, endpoints, "test-endpoint", "Send a test event to this endpoint alone", handle(s.testEndpoint), whole},
+			{"POST", anEnd + "/replay", 202, acting, "replay-endpoint", "Send past events to this endpoint again, and what it missed; a job", handle(s.replayEndpoint), s.andCounts(409)},
+		}},
+		{"Fetching", "For those who cannot take requests: what waits for an endpoint of kind pull is leased, and acknowledged.", []route{
 			{"GET", anEnd + "/poll", 200, acting, "poll-endpoint", "Fetch what is due to an endpoint of kind pull, leased and signed", handle(s.poll), s.noLook},
 			{"POST", anEnd + "/ack", 200, acting, "acknowledge-deliveries", "Acknowledge what was fetched; it is delivered then", handle(s.acknowledge), ackRoom},
-			{"POST", anEnd + "/replay", 202, acting, "replay-endpoint", "Send past events to this endpoint again, and what it missed; a job", handle(s.replayEndpoint), s.andCounts(409)},
 		}},
 		{"Events", "What happened, and is told to the tenant's endpoints.", []route{
 			{"POST", aTenant + "/events", 202, events, "enqueue-event", "Enqueue an event as an envelope", handle(s.enqueue), s.andCloudEvents(whole)},
