@@ -25,7 +25,7 @@ func (w *wiring) pages(door *auth.Door) (map[string]http.Handler, error) {
 	}
 	staff := console.New(console.Deps{
 		Subscriptions: w.store, Intake: w.intake, Deliveries: w.desk, Alerts: w.alerts, Keys: w.keys, Door: door,
-		Sessions: w.sessions, Audit: audit.NewLog(w.db.pool), Jobs: w.jobs, Stats: w.stats, OIDC: provider, Wake: w.wake, Now: w.db.clock.Now, Logger: w.log,
+		Sessions: w.sessions, Audit: audit.NewLog(w.db.pool), Jobs: w.jobs, Schedules: w.schedules, Stats: w.stats, OIDC: provider, Wake: w.wake, Now: w.db.clock.Now, Logger: w.log,
 		PortalURL: func(token string) string {
 			return publicURL(w.cfg.HTTP, w.addr) + "/portal/enter?" + url.Values{"token": {token}}.Encode()
 		},

@@ -23,6 +23,7 @@ import (
 	"github.com/postrider/postrider/internal/intake"
 	"github.com/postrider/postrider/internal/jobs"
 	"github.com/postrider/postrider/internal/oidc"
+	"github.com/postrider/postrider/internal/schedules"
 	"github.com/postrider/postrider/internal/stats"
 	"github.com/postrider/postrider/internal/web"
 	"github.com/postrider/postrider/subscriptions"
@@ -39,6 +40,7 @@ type Deps struct {
 	Sessions      *auth.Sessions
 	Audit         *audit.Log
 	Jobs          *jobs.Jobs
+	Schedules     *schedules.Schedules
 	Stats         *stats.Reader
 	OIDC          *oidc.OIDC // nil: people sign in with API keys alone
 
@@ -115,5 +117,6 @@ func funcs() template.FuncMap {
 	return template.FuncMap{
 		"deliveryID": id.Delivery.Format, "eventID": id.Event.Format, "endpointID": id.Endpoint.Format,
 		"tenantID": id.Tenant.Format, "attemptID": id.Attempt.Format, "hideQuery": dispatcher.Place, "alertID": id.Alert.Format, "jobID": id.Job.Format, "keyID": id.Key.Format,
+		"scheduleID": id.Schedule.Format,
 	}
 }

@@ -103,7 +103,7 @@ func (p *pages) event(v *web.Visit) error {
 	if err != nil {
 		return err
 	}
-	data.CanCancel = data.CanCancel && v.May(cancellers)
+	data.CanCancel = data.CanCancel && v.May(producers)
 	return v.Show(web.Page{Name: "event", Title: "Event " + id.Event.Format(evt), Section: "events", Data: data})
 }
 

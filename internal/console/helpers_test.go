@@ -26,6 +26,7 @@ import (
 	"github.com/postrider/postrider/internal/jobs"
 	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/internal/pgtest"
+	"github.com/postrider/postrider/internal/schedules"
 	"github.com/postrider/postrider/internal/seal"
 	"github.com/postrider/postrider/internal/stats"
 	"github.com/postrider/postrider/subscriptions"
@@ -35,17 +36,18 @@ const adminKey = "the-admin-key-of-tests"
 
 // world is a console on a database of its own, served as a browser wants it, with what stands behind it.
 type world struct {
-	t        *testing.T
-	db       *pgxpool.Pool
-	ids      *id.Generator
-	clock    *pg.Clock
-	subs     *subscriptions.Store
-	intake   *intake.Intake
-	desk     *dispatcher.Desk
-	keys     *auth.Keys
-	sessions *auth.Sessions
-	jobs     *jobs.Jobs
-	http     *httptest.Server
+	t         *testing.T
+	db        *pgxpool.Pool
+	ids       *id.Generator
+	clock     *pg.Clock
+	subs      *subscriptions.Store
+	intake    *intake.Intake
+	desk      *dispatcher.Desk
+	keys      *auth.Keys
+	sessions  *auth.Sessions
+	jobs      *jobs.Jobs
+	schedules *schedules.Schedules
+	http      *httptest.Server
 }
 
 // newWorld makes one. change may change the console before it is made, whose address is base.
@@ -72,11 +74,14 @@ func newWorld(t *testing.T, change ...func(d *console.Deps, base string)) *world
 	w.jobs = jobs.New(jobs.Deps{
 		DB: w.db, IDs: w.ids, Now: w.clock.Now, Desk: w.desk, Intake: w.intake, Log: zerolog.New(zerolog.NewTestWriter(t)),
 	})
+	w.schedules = schedules.New(schedules.Deps{
+		DB: w.db, IDs: w.ids, Now: w.clock.Now, Intake: w.intake, Log: zerolog.New(zerolog.NewTestWriter(t)),
+	})
 	w.sessions = auth.NewSessions(w.db, w.ids, w.keys, w.clock.Now, auth.SessionOptions{})
 	deps := console.Deps{
 		Subscriptions: w.subs, Intake: w.intake, Deliveries: w.desk, Alerts: alert.NewDesk(w.db, w.ids.Next, w.clock.Now),
 		Keys: w.keys, Door: auth.NewDoor(w.keys, auth.DoorOptions{Burst: 1 << 30}), Audit: audit.NewLog(w.db),
-		Sessions: w.sessions, Jobs: w.jobs, Stats: stats.NewReader(w.db, w.clock.Now),
+		Sessions: w.sessions, Jobs: w.jobs, Schedules: w.schedules, Stats: stats.NewReader(w.db, w.clock.Now),
 		Wake: func(int16) {}, Now: w.clock.Now, Logger: zerolog.New(zerolog.NewTestWriter(t)),
 		PortalURL: func(token string) string { return "https://hooks.example.com/portal/enter?token=" + token },
 		Schedule:  dispatcher.DefaultSchedule, UserAgent: "Postrider/test", Version: "test",

@@ -6,6 +6,7 @@ import (
 	"github.com/postrider/postrider/dispatcher"
 	"github.com/postrider/postrider/internal/alert"
 	"github.com/postrider/postrider/internal/intake"
+	"github.com/postrider/postrider/internal/schedules"
 	"github.com/postrider/postrider/internal/web"
 	"github.com/postrider/postrider/subscriptions"
 )
@@ -24,6 +25,9 @@ func TestEveryStateHasALook(t *testing.T) {
 		words = append(words, string(s))
 	}
 	for _, s := range []subscriptions.Status{subscriptions.Enabled, subscriptions.Disabled, subscriptions.Dead} {
+		words = append(words, string(s))
+	}
+	for _, s := range schedules.Statuses() {
 		words = append(words, string(s))
 	}
 	for _, w := range words {

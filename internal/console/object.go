@@ -12,7 +12,7 @@ import (
 // objectPages are the pages that things have, by kind.
 var objectPages = map[id.Kind]string{
 	id.Tenant: "tenants", id.Endpoint: "endpoints", id.Event: "events", id.Delivery: "deliveries", id.Alert: "alerts",
-	id.Key: "api-keys", id.Job: "jobs",
+	id.Key: "api-keys", id.Job: "jobs", id.Schedule: "schedules",
 }
 
 // objectPath is the page of a thing; "": it has none.

@@ -13,9 +13,9 @@ var (
 	admins  = web.AtLeast(auth.RoleAdmin)
 )
 
-// cancellers may cancel events, which takes a scope that the key of somebody with the role may lack: nobody does more by a page
+// producers may cancel events and touch schedules, which takes a scope that the key of somebody with the role may lack: nobody does more by a page
 // than by the API with the same key.
-func cancellers(s auth.Session) error {
+func producers(s auth.Session) error {
 	if err := support(s); err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (p *pages) routes() []web.Route {
 		web.Get(Base+"/events/{evt}", viewers, p.event),
 		web.Get(Base+"/events/{evt}/payload", viewers, p.payload),
 		web.Post(Base+"/events/{evt}/replay", support, p.replayEvent),
-		web.Post(Base+"/events/{evt}/cancel", cancellers, p.cancelEvent),
+		web.Post(Base+"/events/{evt}/cancel", producers, p.cancelEvent),
 
 		web.Get(Base+"/endpoints", viewers, p.endpoints),
 		web.Get(Base+"/endpoints/{ep}", viewers, p.endpoint),
@@ -90,6 +90,12 @@ func (p *pages) routes() []web.Route {
 		web.Post(Base+"/tenants/{ten}", admins, p.updateTenant),
 		web.Post(Base+"/tenants/{ten}/delete", admins, p.deleteTenant),
 		web.Post(Base+"/tenants/{ten}/portal", support, p.portalLink),
+
+		web.Get(Base+"/tenants/{ten}/schedules", viewers, p.schedules),
+		web.Get(Base+"/schedules/{sch}", viewers, p.schedule),
+		web.Post(Base+"/schedules/{sch}/pause", producers, p.pauseSchedule),
+		web.Post(Base+"/schedules/{sch}/resume", producers, p.resumeSchedule),
+		web.Post(Base+"/schedules/{sch}/run", producers, p.runSchedule),
 
 		web.Get(Base+"/api-keys", admins, p.apiKeys),
 		web.Get(Base+"/api-keys/new", admins, p.newKey),

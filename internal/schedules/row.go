@@ -1,11 +1,11 @@
 package schedules
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -30,7 +30,7 @@ type row struct {
 	Payload     []byte
 	GroupKey    string
 	EndpointIDs []string
-	Metadata    []byte
+	Metadata    *string
 	Late        string
 	Paused      bool
 	NextAt      *time.Time
@@ -43,7 +43,7 @@ type row struct {
 
 const (
 	columnsBut = `s.shard, s.id, s.tenant_id, coalesce(s.uid, '') AS uid, s.description, s.cron, s.timezone, s.type, s.content_type,
-    coalesce(s.group_key, '') AS group_key, s.endpoint_ids, s.metadata::text::bytea AS metadata, s.late, s.paused, s.next_at,
+    coalesce(s.group_key, '') AS group_key, s.endpoint_ids, s.metadata::text AS metadata, s.late, s.paused, s.next_at,
     s.last_at, s.last_event_id, coalesce(s.last_error, '') AS last_error, s.skipped, s.updated_at`
 	columns = columnsBut + `, s.payload`
 )
@@ -64,7 +64,7 @@ func (r row) schedule() (Schedule, error) {
 		s.LastEvent = &id.ID{Shard: r.Shard, N: *r.LastEventID}
 	}
 	if r.Metadata != nil {
-		dec := json.NewDecoder(bytes.NewReader(r.Metadata))
+		dec := json.NewDecoder(strings.NewReader(*r.Metadata))
 		dec.UseNumber() // a float64 would lose the digits of large ones
 		if err := dec.Decode(&s.Terms.Metadata); err != nil {
 			return Schedule{}, fmt.Errorf("read a schedule's metadata: %w", err)
@@ -114,6 +114,21 @@ func find(ctx context.Context, db pg.Querier, tenant id.ID, ref, lock string) (S
 	}
 	if len(found) == 0 {
 		return Schedule{}, missing
+	}
+	return found[0], nil
+}
+
+// Index schedules_pkey.
+const byIDSQL = `SELECT ` + columns + ` FROM schedules s WHERE s.shard = @shard AND s.id = @id`
+
+// ByID gives one schedule of whichever tenant, or a not_found fault.
+func (s *Schedules) ByID(ctx context.Context, schedule id.ID) (Schedule, error) {
+	found, err := collect(s.deps.DB.Query(ctx, byIDSQL, pgx.StrictNamedArgs{"shard": schedule.Shard, "id": schedule.N}))
+	if err == nil && len(found) == 0 {
+		err = fault.New(fault.NotFound, "no such schedule")
+	}
+	if err != nil {
+		return Schedule{}, err
 	}
 	return found[0], nil
 }

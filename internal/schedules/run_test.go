@@ -22,7 +22,7 @@ func TestAnOccurrenceMakesAnEvent(t *testing.T) {
 	s := newShop(t)
 	tenant := s.tenant()
 	want := terms("30 13 * * *")
-	want.Timezone, want.GroupKey, want.Metadata = "Europe/Berlin", "reports", map[string]any{"by": "ada"}
+	want.Timezone, want.GroupKey, want.Metadata = "Europe/Berlin", "reports", map[string]any{"by": `a "b" \ <c>`}
 	sch := s.create(tenant, want)
 	if at := sch.NextAt.UTC(); !at.Equal(noon.Add(30 * time.Minute)) {
 		t.Fatalf("it is due at %s", at)
@@ -47,7 +47,7 @@ func TestAnOccurrenceMakesAnEvent(t *testing.T) {
 		t.Errorf("the event is %+v", ev)
 	}
 	about := map[string]any{"id": id.Schedule.Format(sch.ID), "at": "2026-11-30T12:30:00.000Z"}
-	if fmt.Sprint(ev.Metadata) != fmt.Sprint(map[string]any{"by": "ada", "schedule": about}) {
+	if fmt.Sprint(ev.Metadata) != fmt.Sprint(map[string]any{"by": `a "b" \ <c>`, "schedule": about}) {
 		t.Errorf("its metadata is %v", ev.Metadata)
 	}
 	var payload []byte

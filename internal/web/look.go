@@ -31,7 +31,8 @@ var looks = map[string]look{
 	"blocked":        {"", "bad", "stop"},
 	"unknown":        {"", "warn", "warning"},
 
-	// endpoints
+	// endpoints and schedules
+	"active":   {"", "good", "check"},
 	"enabled":  {"", "good", "check"},
 	"healthy":  {"", "good", "check"},
 	"failing":  {"", "warn", "warning"},
