@@ -1,3 +1,12 @@
+// schedule makes one that has something hostile in all that it may.
+const schedule = (t, where) => {
+  const hostile = `"><script>window.__pwned='schedule ${where}'</script>`;
+  return t.api("POST", `/v1/tenants/${t.stage.tenants.script}/schedules`, {
+    cron: "30 9 29 2 *", timezone: "America/Argentina/ComodRivadavia", type: "report.due", payload: { text: hostile }, description: hostile,
+    group_key: hostile, metadata: { note: hostile },
+  });
+};
+
 // Every page: what a visitor of which role sees where. `role` is "" for who is not signed in. A path may be a function of the
 // check, for those with an id in them. `alike`: the page is like another but for its content, and one look at it will do. The roles of the portal's
 // visitors are portal, of the tenant with hostile endpoints, and portal-reader, who may change nothing.
@@ -27,6 +36,14 @@ export const pages = [
   ...["image", "turned", "long", "emoji", "template"].map((name) => ({
     name: `the tenant ${name}`, path: (t) => `/console/tenants/${t.stage.tenants[name]}`, role: "viewer", alike: true,
   })),
+  { name: "no schedules", path: (t) => `/console/tenants/${t.stage.tenants.image}/schedules`, role: "viewer", alike: true },
+  { name: "a schedule", role: "support", path: async (t) => `/console/schedules/${(await schedule(t, "page")).id}` },
+  {
+    name: "schedules", role: "viewer", path: async (t) => {
+      await schedule(t, "list");
+      return `/console/tenants/${t.stage.tenants.script}/schedules`;
+    },
+  },
   { name: "a new tenant", path: "/console/tenants/new", role: "admin" },
   { name: "changing a tenant", path: (t) => `/console/tenants/${t.stage.tenants.quote}/edit`, role: "admin", alike: true },
   { name: "API keys", path: "/console/api-keys", role: "admin" },
