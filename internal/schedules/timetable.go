@@ -145,7 +145,10 @@ type stretch struct {
 func (t Timetable) stretch(after time.Time) stretch {
 	at := after.Add(1).In(t.zone)
 	var s stretch
-	s.start, s.end = at.ZoneBounds()
+	if s.start, s.end = at.ZoneBounds(); !s.end.IsZero() && !s.end.After(at) {
+		// Go ends leap years beyond a zone's table, from 2040 on, a day early: on that day the end has passed already.
+		s.end = at.Add(24 * time.Hour)
+	}
 	s.ahead = ahead(at)
 	s.before = s.ahead
 	if !s.start.IsZero() {

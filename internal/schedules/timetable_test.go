@@ -64,6 +64,12 @@ func TestTheDaysOnWhichTheClockIsSet(t *testing.T) {
 		{"a time of that very day comes a day later", "0 9 30 12 *", "Pacific/Apia", "2011-01-01T00:00:00Z", []string{
 			"2011-12-31T09:00:00+14:00", "2012-12-30T09:00:00+14:00",
 		}},
+		{"the last days of years beyond the zone's table", "0 12 31 12 *", "Europe/Berlin", "2039-06-01T00:00:00Z", []string{
+			"2039-12-31T12:00:00+01:00", "2040-12-31T12:00:00+01:00", "2041-12-31T12:00:00+01:00",
+		}},
+		{"the 29th of February in a zone", "0 0 29 2 *", "Europe/Berlin", "2036-03-01T00:00:00Z", []string{
+			"2040-02-29T00:00:00+01:00", "2044-02-29T00:00:00+01:00",
+		}},
 		{"the 29th of February, over 2100", "0 0 29 2 *", "UTC", "2096-03-01T00:00:00Z", []string{"2104-02-29T00:00:00Z"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -208,11 +214,23 @@ func (w walls) expected(p plan) (all []time.Time) {
 
 func TestTimetablesAgreeWithAWalkThroughAYear(t *testing.T) {
 	t.Parallel()
-	for zone, year := range map[string]int{
-		"America/New_York": 2026, "Europe/Berlin": 2026, "Australia/Lord_Howe": 2026, "Pacific/Apia": 2011, "Africa/Cairo": 2026,
-		"Antarctica/Troll": 2026, "Asia/Kathmandu": 2026, "America/Caracas": 2016,
+	for _, c := range []struct {
+		zone string
+		year int
+	}{
+		{"America/New_York", 2026},
+		{"Europe/Berlin", 2026},
+		{"Australia/Lord_Howe", 2026},
+		{"Pacific/Apia", 2011},
+		{"Africa/Cairo", 2026},
+		{"Antarctica/Troll", 2026},
+		{"Asia/Kathmandu", 2026},
+		{"America/Caracas", 2016},
+		{"Europe/Berlin", 2040},
+		{"America/New_York", 2040},
 	} {
-		t.Run(zone, func(t *testing.T) {
+		zone, year := c.zone, c.year
+		t.Run(fmt.Sprint(zone, " ", year), func(t *testing.T) {
 			t.Parallel()
 			w := walk(t, zone, year)
 			// The first and the last two days lack what comes before and after the year.
@@ -280,9 +298,12 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		now := time.Date(2026, 3, 29, 0, 59, 0, 1, time.UTC)
-		if next := table.Next(now); !next.IsZero() && !next.After(now) {
-			t.Errorf("%q in %q: %s is not after %s", cron, zone, next, now)
+		for _, now := range []time.Time{
+			time.Date(2026, 3, 29, 0, 59, 0, 1, time.UTC), time.Date(2040, 12, 31, 1, 0, 0, 0, time.UTC), time.Date(1900, 1, 1, 0, 0, 0, 0, time.UTC),
+		} {
+			if next := table.Next(now); !next.IsZero() && !next.After(now) {
+				t.Errorf("%q in %q: %s is not after %s", cron, zone, next, now)
+			}
 		}
 	})
 }
