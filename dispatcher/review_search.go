@@ -22,7 +22,7 @@ type Page struct {
 	SearchedTo time.Time
 }
 
-// searchBudget is how long a page may look for deliveries, so that the whole answer takes no more than 50 ms.
+// searchBudget is the usual DeskDeps.SearchBudget.
 const searchBudget = 30 * time.Millisecond
 
 // Search gives the deliveries that the filter means, the newest first, at most limit of them, and only those that come
@@ -30,7 +30,7 @@ const searchBudget = 30 * time.Millisecond
 // until then. Page for page it gives what List would give at once, each delivery once, even while it moves from one table to
 // the other or new ones arrive.
 func (k *Desk) Search(ctx context.Context, f Filter, limit int, before id.ID) (Page, error) {
-	return k.search(ctx, f, limit, before, allowance{budget: searchBudget, first: firstWindow, most: pg.SearchPatience})
+	return k.search(ctx, f, limit, before, allowance{budget: k.deps.SearchBudget, first: firstWindow, most: pg.SearchPatience})
 }
 
 // allowance is how a search goes about it.

@@ -83,8 +83,8 @@ func newWorld(t *testing.T, more ...func(*api.Deps)) *world {
 	wake := func(int16) {}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "postrider_in_flight", Help: "For the test."}))
-	accepts := intake.New(intake.Deps{DB: w.db, IDs: w.ids, Now: w.clock.Now, MaxPayload: maxPayload, Types: w.subs.Catalogue()})
-	desk := dispatcher.NewDesk(dispatcher.DeskDeps{DB: w.db, IDs: w.ids, Now: w.clock.Now, Wake: wake})
+	accepts := intake.New(intake.Deps{DB: w.db, IDs: w.ids, Now: w.clock.Now, MaxPayload: maxPayload, Types: w.subs.Catalogue(), SearchBudget: time.Minute})
+	desk := dispatcher.NewDesk(dispatcher.DeskDeps{DB: w.db, IDs: w.ids, Now: w.clock.Now, SearchBudget: time.Minute, Wake: wake})
 	w.jobs = jobs.New(jobs.Deps{DB: w.db, IDs: w.ids, Now: w.clock.Now, Desk: desk, Intake: accepts, Wake: wake, Log: zerolog.New(w.log)})
 	deps := api.Deps{
 		Subscriptions: w.subs, Intake: accepts, Deliveries: desk, Jobs: w.jobs,

@@ -58,10 +58,10 @@ func Start(t testing.TB) *Server {
 	if err := keys.EnsureBootstrap(t.Context(), AdminKey); err != nil {
 		t.Fatal(err)
 	}
-	in := intake.New(intake.Deps{DB: db, IDs: ids, Now: clock.Now, MaxPayload: maxPayload, Types: store.Catalogue()})
+	in := intake.New(intake.Deps{DB: db, IDs: ids, Now: clock.Now, MaxPayload: maxPayload, Types: store.Catalogue(), SearchBudget: time.Minute})
 	server := httptest.NewServer(api.New(api.Deps{
 		Subscriptions: store, Intake: in, Keys: keys, Audit: audit.NewLog(db), Ping: db.Ping, Logger: zerolog.Nop(), MaxPayload: maxPayload,
-		Deliveries: dispatcher.NewDesk(dispatcher.DeskDeps{DB: db, IDs: ids, Now: clock.Now, Wake: func(int16) {}}),
+		Deliveries: dispatcher.NewDesk(dispatcher.DeskDeps{DB: db, IDs: ids, Now: clock.Now, SearchBudget: time.Minute, Wake: func(int16) {}}),
 		Pull: dispatcher.NewPull(dispatcher.Config{Lease: time.Minute}, dispatcher.PullDeps{
 			Deps:  dispatcher.Deps{DB: db, IDs: ids, Now: clock.Now, Store: store, Log: zerolog.Nop(), WallTime: time.Now},
 			Marks: dispatcher.Marks{Marker: box},

@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/rs/zerolog"
@@ -69,8 +70,8 @@ func newWorld(t *testing.T, change ...func(d *console.Deps, base string)) *world
 			t.Error(err)
 		}
 	})
-	w.intake = intake.New(intake.Deps{DB: w.db, IDs: w.ids, Now: w.clock.Now, MaxPayload: 1 << 20})
-	w.desk = dispatcher.NewDesk(dispatcher.DeskDeps{DB: w.db, IDs: w.ids, Now: w.clock.Now, Store: w.subs, Wake: func(int16) {}})
+	w.intake = intake.New(intake.Deps{DB: w.db, IDs: w.ids, Now: w.clock.Now, MaxPayload: 1 << 20, SearchBudget: time.Minute})
+	w.desk = dispatcher.NewDesk(dispatcher.DeskDeps{DB: w.db, IDs: w.ids, Now: w.clock.Now, Store: w.subs, SearchBudget: time.Minute, Wake: func(int16) {}})
 	w.jobs = jobs.New(jobs.Deps{
 		DB: w.db, IDs: w.ids, Now: w.clock.Now, Desk: w.desk, Intake: w.intake, Log: zerolog.New(zerolog.NewTestWriter(t)),
 	})

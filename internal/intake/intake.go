@@ -63,6 +63,8 @@ type Deps struct {
 	Types    *subscriptions.Catalogue
 	Log      zerolog.Logger // of the fan-out of what producers enqueue within transactions; the zero one writes nothing
 	Searches *pg.Searches   // bounds how many lists are read at once, with whatever else shares it; nil: a bound of its own
+	// SearchBudget is how long a page may look for events; 0: 20 ms. A test that is not about it gives more.
+	SearchBudget time.Duration
 }
 
 const (
@@ -72,17 +74,18 @@ const (
 
 // Intake accepts events and reads them back. It is safe for concurrent use.
 type Intake struct {
-	db         *pgxpool.Pool
-	ids        *id.Generator
-	now        func() time.Time
-	maxPayload int64
-	wake       func(made []dispatcher.NewDelivery)
-	accepted   func(events int)
-	searches   *pg.Searches
-	types      *subscriptions.Catalogue
-	filters    filter.Cache
-	queue      *queue
-	fan        fan
+	db           *pgxpool.Pool
+	ids          *id.Generator
+	now          func() time.Time
+	maxPayload   int64
+	wake         func(made []dispatcher.NewDelivery)
+	accepted     func(events int)
+	searches     *pg.Searches
+	searchBudget time.Duration
+	types        *subscriptions.Catalogue
+	filters      filter.Cache
+	queue        *queue
+	fan          fan
 }
 
 // New makes an Intake. It starts nothing: goroutines run only while requests are being worked on. Close waits for them.
@@ -96,6 +99,9 @@ func New(d Deps) *Intake {
 	if d.Accepted == nil {
 		d.Accepted = func(int) {}
 	}
+	if d.SearchBudget <= 0 {
+		d.SearchBudget = searchBudget
+	}
 	if d.Searches == nil {
 		d.Searches = pg.NewSearches(defaultConns)
 	}
@@ -103,7 +109,7 @@ func New(d Deps) *Intake {
 		d.Types = &subscriptions.Catalogue{}
 	}
 	i := &Intake{
-		db: d.DB, ids: d.IDs, now: d.Now, maxPayload: d.MaxPayload, wake: d.Wake, accepted: d.Accepted, searches: d.Searches,
+		db: d.DB, ids: d.IDs, now: d.Now, maxPayload: d.MaxPayload, wake: d.Wake, accepted: d.Accepted, searches: d.Searches, searchBudget: d.SearchBudget,
 		types: d.Types, fan: newFan(d.Log),
 	}
 	i.queue = newQueue(i.commit)

@@ -31,7 +31,7 @@ const (
 // Search lists a tenant's events like Events. Whatever the filter, it stops after some 20 ms with what it has found until
 // then. Page for page it gives what Events would give at once.
 func (i *Intake) Search(ctx context.Context, tenant id.ID, f Filter, limit int, before id.ID) (Page, error) {
-	return i.search(ctx, tenant, f, limit, before, allowance{searchBudget, firstLook, searchBudget / 2})
+	return i.search(ctx, tenant, f, limit, before, allowance{i.searchBudget, firstLook, i.searchBudget / 2})
 }
 
 // allowance is what a page may take.

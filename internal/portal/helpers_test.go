@@ -68,8 +68,8 @@ func newWorld(t *testing.T, settings ...func(*portal.Deps)) *world {
 			t.Error(err)
 		}
 	})
-	w.intake = intake.New(intake.Deps{DB: w.db, IDs: w.ids, Now: w.clock.Now, MaxPayload: 1 << 20})
-	w.desk = dispatcher.NewDesk(dispatcher.DeskDeps{DB: w.db, IDs: w.ids, Now: w.clock.Now, Store: w.subs, Wake: func(int16) {}})
+	w.intake = intake.New(intake.Deps{DB: w.db, IDs: w.ids, Now: w.clock.Now, MaxPayload: 1 << 20, SearchBudget: time.Minute})
+	w.desk = dispatcher.NewDesk(dispatcher.DeskDeps{DB: w.db, IDs: w.ids, Now: w.clock.Now, Store: w.subs, SearchBudget: time.Minute, Wake: func(int16) {}})
 	w.sessions = auth.NewSessions(w.db, w.ids, keys, func() time.Time {
 		return w.clock.Now().Add(time.Duration(w.ahead.Load()))
 	}, auth.SessionOptions{})
