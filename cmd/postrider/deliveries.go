@@ -33,7 +33,7 @@ type delivery struct {
 
 func newDeliveries(w world) *cobra.Command {
 	return group("deliveries", "Review deliveries and try them again",
-		newDeliveriesList(w), newDeliveriesShow(w), newDeliveriesRetry(w))
+		newDeliveriesList(w), newDeliveriesShow(w), newDeliveriesRetry(w), newDeliveriesCancel(w))
 }
 
 func newDeliveriesList(w world) *cobra.Command {
@@ -135,14 +135,17 @@ func newDeliveriesRetry(w world) *cobra.Command {
 	})
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		what := call{method: http.MethodPost, path: []string{"deliveries", args[0], "retry"}}
-		return r.fetch(cmd.Context(), what, func(body json.RawMessage) error {
-			d, err := decode[delivery](body)
-			if err != nil {
-				return err
-			}
-			fmt.Fprintln(w.stdout, printable(d.ID+" "+d.stateWords()))
-			return nil
-		})
+		return r.fetch(cmd.Context(), what, w.sayState)
 	}
 	return cmd
+}
+
+// sayState says in a line what a delivery has come to.
+func (w world) sayState(body json.RawMessage) error {
+	d, err := decode[delivery](body)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(w.stdout, printable(d.ID+" "+d.stateWords()))
+	return nil
 }

@@ -72,7 +72,7 @@ func (l *rateLimit) String() string {
 func newEndpoints(w world) *cobra.Command {
 	return group("endpoints", "Make, change and test tenants' endpoints",
 		newEndpointsCreate(w), newEndpointsList(w), newEndpointsShow(w), newEndpointsUpdate(w), newEndpointsDelete(w),
-		newEndpointsSecret(w), newEndpointsRotate(w), newEndpointsTest(w))
+		newEndpointsSecret(w), newEndpointsRotate(w), newEndpointsTest(w), newEndpointsReplay(w))
 }
 
 // tenantCommand makes a command about what belongs to one tenant; run is called when it is named.

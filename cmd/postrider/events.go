@@ -34,7 +34,9 @@ type event struct {
 }
 
 func newEvents(w world) *cobra.Command {
-	return group("events", "Send events and see what became of them", newEventsSend(w), newEventsShow(w), newEventsList(w))
+	return group("events", "Send events and see what became of them",
+		newEventsSend(w), newEventsShow(w), newEventsList(w),
+		newEventsCancel(w), newEventsReplay(w))
 }
 
 func eventPath(tenant string, more ...string) []string {

@@ -9,10 +9,10 @@ import (
 // newRoot makes the tree of commands.
 func newRoot(w world) *cobra.Command {
 	root := group("postrider", "Reliable webhooks on PostgreSQL",
-		newDev(w), newServe(w), newMigrate(w),
-		newKeys(w), newTenants(w), newEndpoints(w), newEventTypes(w), newEvents(w), newIngest(w), newDeliveries(w),
-		newAuditLog(w), newPortal(w), newListen(w), newVerify(w), newTrigger(w), newSchedules(w),
-		newSecrets(w), newConfig(w), newVersion(w))
+		newDev(w), newServe(w), newMigrate(w), newConfig(w), newSecrets(w), newKeys(w), newAuditLog(w),
+		newTenants(w), newEndpoints(w), newEventTypes(w), newPortal(w),
+		newEvents(w), newSchedules(w), newIngest(w), newDeliveries(w), newJobs(w),
+		newListen(w), newTrigger(w), newVerify(w), newVersion(w))
 	root.Long = "Postrider takes events from your services and delivers them to your customers' endpoints, signed and retried.\n" +
 		"`postrider dev` shows it all on your machine, with nothing to set up."
 	root.SilenceErrors, root.SilenceUsage = true, true // report prints errors, in one line
