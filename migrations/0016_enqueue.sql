@@ -157,7 +157,7 @@ BEGIN
         RAISE EXCEPTION '/type: an event type has 1 to 128 letters, digits, ''_'', ''.'' and ''-''' USING ERRCODE = '22023';
     END IF;
     IF content_type IS DISTINCT FROM 'application/json' THEN
-        content_type := btrim(content_type, E' \t\n\v\f\r' || chr(133) || chr(160));
+        content_type := btrim(content_type, E' \t\n\x0b\f\r' || chr(133) || chr(160)); -- before PostgreSQL 16, '\v' is a v
         IF content_type IS NULL OR content_type = '' THEN
             content_type := 'application/json';
         ELSIF NOT is_media_type(content_type) THEN
@@ -271,6 +271,8 @@ DECLARE
     callable constant text := 'enqueue(text, text, bytea, text, text, text, timestamptz, text[], jsonb)';
 BEGIN
     EXECUTE format('ALTER FUNCTION %s SET search_path TO pg_catalog, %I, pg_temp', callable, current_schema());
+    -- A caller that has it off would have the backslashes of these texts and patterns read otherwise.
+    EXECUTE format('ALTER FUNCTION %s SET standard_conforming_strings TO on', callable);
     EXECUTE format('REVOKE ALL ON FUNCTION %s, id_number(text), id_text(smallint, bigint), digest_field(bytea), '
         'metadata_text(jsonb, integer), is_media_type(text) FROM PUBLIC', callable);
     IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'postrider_producer') THEN

@@ -124,7 +124,7 @@ func mayEnqueue(t *testing.T, url string) (may bool) {
 	defer func() { _ = conn.Close(t.Context()) }()
 	err = conn.QueryRow(t.Context(), `
 SELECT EXISTS (SELECT FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace JOIN pg_roles r ON r.rolname = 'postrider_producer'
- WHERE p.proname = 'enqueue' AND n.nspname = 'postrider' AND p.prosecdef AND p.proconfig = ARRAY['search_path=pg_catalog, postrider, pg_temp']
+ WHERE p.proname = 'enqueue' AND n.nspname = 'postrider' AND p.prosecdef AND p.proconfig = ARRAY['search_path=pg_catalog, postrider, pg_temp', 'standard_conforming_strings=on']
    AND has_function_privilege(r.oid, p.oid, 'EXECUTE') AND has_schema_privilege(r.oid, n.oid, 'USAGE')
    AND NOT EXISTS (SELECT FROM aclexplode(p.proacl) a WHERE a.grantee = 0))`).Scan(&may)
 	if err != nil {

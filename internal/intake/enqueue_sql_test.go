@@ -147,6 +147,7 @@ func parityCases(now time.Time) map[string]intake.Event {
 		"bytes":                {Type: "order.paid", Payload: []byte{0, 1, 0xff, '\\', '\''}, ContentType: "application/octet-stream"},
 		"1 MiB":                {Type: "order.paid", Payload: large, ContentType: "image/png", UID: "large"},
 		"text":                 {Type: "order.paid", Payload: []byte(`{"n": 1}`), ContentType: " text/plain; charset=utf-8 "},
+		"a type of vs":         {Type: "order.paid", Payload: []byte("v"), ContentType: "\vvideo/vnd.v\v"},
 		"JSON by suffix":       {Type: "order.paid", Payload: []byte(`{"n": 1}`), ContentType: `application/cloudevents+json; a="b;c=d"`},
 		"a group":              {Type: "order.paid", Payload: []byte(`{"n": 1}`), GroupKey: "g"},
 		"a group in Greek":     {Type: "order.paid", Payload: []byte(`{"n": 1}`), GroupKey: strings.Repeat("λ", 256), UID: "λ-less"[2:]},
@@ -426,6 +427,15 @@ func TestAProducerNeedsNoRightOnAnyTable(t *testing.T) {
 	}
 	if _, err := enqueue(t.Context(), db, id.Tenant.Format(ten), order(1)); err != nil {
 		t.Error(err)
+	}
+	// Nor do its settings change what the function means.
+	spoken := intake.Event{Type: "order.paid", ContentType: `text/plain; a="b\"c"`, UID: "lines", Metadata: map[string]any{"a": "\u2028\u2029"}}
+	accepted := d.accept(t, ten, "", spoken)[0].ID
+	if _, err := db.Exec(t.Context(), `SET standard_conforming_strings = off`); err != nil {
+		t.Fatal(err)
+	}
+	if evt, err := enqueue(t.Context(), db, id.Tenant.Format(ten), spoken); err != nil || evt != accepted {
+		t.Errorf("where backslashes escape: %v, %v, want %v", evt, err, accepted)
 	}
 	if n := d.fanOut(t); n != 2 {
 		t.Errorf("%d were fanned out", n)
