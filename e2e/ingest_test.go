@@ -219,6 +219,60 @@ func TestIngestRefusedFromNATS(t *testing.T) {
 	}
 }
 
+// A stream takes a message's id once: neither the first of two with one id nor the message itself, where it came in, keep what is refused
+// from being kept.
+func TestIngestRefusesIntoAStreamThatKnowsTheID(t *testing.T) {
+	t.Parallel()
+	b := startNATS(t)
+	js := b.stream()
+	p := serve(t, nil)
+	tenant := p.tenant()
+	m := &nats.Msg{Subject: "events.in.b$c", Data: []byte("1"), Header: nats.Header{"Nats-Msg-Id": {"1"}}} // no event type
+	if _, err := js.PublishMsg(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	done := ingest(t, p, "--nats", b.url, "--stream", "EVENTS", "--subject", "events.in.>", "--tenant", tenant, "--until-empty", "--refused-to", "events.refused")
+	<-done.over
+	if code := done.ProcessState.ExitCode(); code != 0 || !strings.Contains(done.printed(), "1 refused") {
+		t.Fatalf("exit code %d: %s", code, done.printed())
+	}
+	stream, err := js.Stream(t.Context(), "EVENTS")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, err := stream.GetLastMsgForSubject(t.Context(), "events.refused")
+	if err != nil || string(kept.Data) != "1" || kept.Header.Get("postrider-refused-id") != "1" {
+		t.Errorf("kept: %+v, %v", kept, err)
+	}
+}
+
+// A consumer that somebody deletes is made again.
+func TestIngestOutlivesItsConsumer(t *testing.T) {
+	t.Parallel()
+	b := startNATS(t)
+	js := b.stream()
+	r := receive(t, always(200))
+	p := serve(t, nil)
+	tenant := p.tenant()
+	p.endpoint(tenant, r.url("/"), nil)
+	i := ingest(t, p, "--nats", b.url, "--stream", "EVENTS", "--strip-prefix", "events.", "--tenant", tenant).started(t)
+	for n := range 2 {
+		if _, err := js.Publish(t.Context(), "events.a", fmt.Appendf(nil, `{"n": %d}`, n)); err != nil {
+			t.Fatal(err)
+		}
+		eachOnce(t, r, n+1)
+		if err := js.DeleteConsumer(t.Context(), "EVENTS", "postrider"); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, func() string {
+			if _, err := js.Consumer(t.Context(), "EVENTS", "postrider"); err != nil {
+				return i.printed()
+			}
+			return ""
+		})
+	}
+}
+
 func TestIngestFromRabbitMQ(t *testing.T) {
 	t.Parallel()
 	b := startRabbit(t)
@@ -302,16 +356,18 @@ func TestIngestThatCannotBegin(t *testing.T) {
 		says string
 		args []string
 	}{
-		"no broker":    {2, "one of --nats and --amqp", nil},
-		"both":         {2, "one of --nats and --amqp", []string{"--nats", b.url, "--amqp", "amqp://" + nowhere}},
-		"no stream":    {2, "--stream", []string{"--nats", b.url}},
-		"no queue":     {2, "--queue", []string{"--amqp", "amqp://" + nowhere}},
-		"batch":        {2, "--batch", []string{"--nats", b.url, "--stream", "EVENTS", "--batch", "1001"}},
-		"not there":    {1, "NOT.THERE", []string{"--nats", b.url, "--stream", "NOT.THERE"}},
-		"nobody there": {1, "connect to NATS", []string{"--nats", "nats://" + nowhere, "--stream", "EVENTS"}},
-		"no rabbit":    {1, "connect to RabbitMQ", []string{"--amqp", "amqp://" + nowhere, "--queue", "events"}},
-		"no tenant":    {1, "no such tenant", []string{"--nats", b.url, "--stream", "EVENTS", "--tenant", "nobody", "--type", "a", "--refused-to", "refused"}},
-		"a bad key":    {1, "401", []string{"--nats", b.url, "--stream", "EVENTS", "--tenant", tenant, "--type", "a", "--api-key", "prk_no"}},
+		"no broker":        {2, "one of --nats and --amqp", nil},
+		"both":             {2, "one of --nats and --amqp", []string{"--nats", b.url, "--amqp", "amqp://" + nowhere}},
+		"no stream":        {2, "--stream", []string{"--nats", b.url}},
+		"no queue":         {2, "--queue", []string{"--amqp", "amqp://" + nowhere}},
+		"to itself":        {2, "for ever", []string{"--amqp", "amqp://" + nowhere, "--queue", "q", "--refused-to", "q"}},
+		"to what it takes": {1, "for ever", []string{"--nats", b.url, "--stream", "EVENTS", "--refused-to", "events.refused"}},
+		"batch":            {2, "--batch", []string{"--nats", b.url, "--stream", "EVENTS", "--batch", "1001"}},
+		"not there":        {1, "NOT.THERE", []string{"--nats", b.url, "--stream", "NOT.THERE"}},
+		"nobody there":     {1, "connect to NATS", []string{"--nats", "nats://" + nowhere, "--stream", "EVENTS"}},
+		"no rabbit":        {1, "connect to RabbitMQ", []string{"--amqp", "amqp://" + nowhere, "--queue", "events"}},
+		"no tenant":        {1, "no such tenant", []string{"--nats", b.url, "--stream", "EVENTS", "--tenant", "nobody", "--type", "a", "--refused-to", "refused"}},
+		"a bad key":        {1, "401", []string{"--nats", b.url, "--stream", "EVENTS", "--tenant", tenant, "--type", "a", "--api-key", "prk_no"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

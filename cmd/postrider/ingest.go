@@ -68,6 +68,8 @@ func (f *ingestFlags) check(cmd *cobra.Command, w world) error {
 		return usagef(cmd, "--stream is missing: the stream of --nats to take messages from")
 	case f.amqp.URL != "" && f.amqp.Queue == "":
 		return usagef(cmd, "--queue is missing: the queue of --amqp to take messages from")
+	case f.amqp.URL != "" && f.refused == f.amqp.Queue:
+		return usagef(cmd, "--refused-to is --queue: what is refused would come back and be refused for ever")
 	case f.Batch < 1 || f.Batch > ingest.MaxBatch:
 		return usagef(cmd, "--batch is 1 to %d", ingest.MaxBatch)
 	}

@@ -42,7 +42,7 @@ func (r *rabbit) open(ctx context.Context) (err error) {
 	config.Properties.SetClientConnectionName(r.Name)
 	r.conn, err = amqp.DialConfig(r.URL, config)
 	if err != nil {
-		return fmt.Errorf("connect to RabbitMQ: %w", err)
+		return notConnected("RabbitMQ", err)
 	}
 	defer func() {
 		if err != nil {

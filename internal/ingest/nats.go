@@ -33,12 +33,13 @@ const (
 
 // jetStream is a durable pull consumer. The client connects again by itself.
 type jetStream struct {
-	conn      *nats.Conn
-	js        jetstream.JetStream
-	consumer  jetstream.Consumer
-	messages  jetstream.MessagesContext
-	out       []*Message // of the last fetch
-	refusedTo string
+	NATS
+	most     int
+	conn     *nats.Conn
+	js       jetstream.JetStream
+	consumer jetstream.Consumer
+	messages jetstream.MessagesContext // nil: to be opened again
+	out      []*Message                // of the last fetch
 	// birth tells streams of one name apart: one that was deleted and made anew counts its messages from 1 again.
 	birth int64
 }
@@ -51,10 +52,10 @@ func OpenNATS(ctx context.Context, c NATS, most int) (Source, error) {
 	}
 	conn, err := nats.Connect(c.URL, options...)
 	if err != nil {
-		return nil, fmt.Errorf("connect to NATS: %w", err)
+		return nil, notConnected("NATS", err)
 	}
-	s := &jetStream{conn: conn, refusedTo: c.RefusedTo}
-	if err := s.open(ctx, c, most); err != nil {
+	s := &jetStream{NATS: c, most: most, conn: conn}
+	if err := s.open(ctx); err != nil {
 		conn.Close()
 		return nil, err
 	}
@@ -63,41 +64,49 @@ func OpenNATS(ctx context.Context, c NATS, most int) (Source, error) {
 
 const connectPatience = 10 * time.Second
 
-func (s *jetStream) open(ctx context.Context, c NATS, most int) (err error) {
+func (s *jetStream) open(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, connectPatience)
 	defer cancel()
 	if s.js, err = jetstream.New(s.conn); err != nil {
 		return fmt.Errorf("use JetStream: %w", err)
 	}
-	stream, err := s.js.Stream(ctx, c.Stream)
+	stream, err := s.js.Stream(ctx, s.Stream)
 	if err != nil {
-		return fmt.Errorf("find the stream %s: %w", c.Stream, err)
+		return fmt.Errorf("find the stream %s: %w", s.Stream, err)
 	}
 	s.birth = stream.CachedInfo().Created.UnixMilli()
-	consumer, err := stream.Consumer(ctx, c.Durable)
+	consumer, err := stream.Consumer(ctx, s.Durable)
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
 		consumer, err = stream.CreateConsumer(ctx, jetstream.ConsumerConfig{
-			Durable: c.Durable, FilterSubject: c.Subject, AckPolicy: jetstream.AckExplicitPolicy, AckWait: ackWait,
-			MaxDeliver: -1, MaxAckPending: 4 * most,
+			Durable: s.Durable, FilterSubject: s.Subject, AckPolicy: jetstream.AckExplicitPolicy, AckWait: ackWait,
+			MaxDeliver: -1, MaxAckPending: 4 * s.most,
 		})
 	}
 	if err != nil {
-		return fmt.Errorf("use the consumer %s of the stream %s: %w", c.Durable, c.Stream, err)
+		return fmt.Errorf("use the consumer %s of the stream %s: %w", s.Durable, s.Stream, err)
 	}
 	if policy := consumer.CachedInfo().Config.AckPolicy; policy != jetstream.AckExplicitPolicy {
-		return fmt.Errorf("the consumer %s acknowledges by %q; to lose nothing it has to be by %q", c.Durable, policy, jetstream.AckExplicitPolicy)
+		return fmt.Errorf("the consumer %s acknowledges by %q; to lose nothing it has to be by %q", s.Durable, policy, jetstream.AckExplicitPolicy)
 	}
-	s.consumer = consumer
-	s.messages, err = consumer.Messages(jetstream.PullMaxMessages(most))
+	if s.RefusedTo != "" && takes(stream.CachedInfo().Config.Subjects, s.RefusedTo) && takes(filters(consumer), s.RefusedTo) {
+		return fmt.Errorf("the consumer %s is given what is put at %s: what is refused would come back and be refused for ever", s.Durable, s.RefusedTo)
+	}
+	messages, err := consumer.Messages(jetstream.PullMaxMessages(s.most))
 	if err != nil {
-		return fmt.Errorf("use the consumer %s: %w", c.Durable, err)
+		return fmt.Errorf("use the consumer %s: %w", s.Durable, err)
 	}
+	s.consumer, s.messages = consumer, messages
 	return nil
 }
 
 // Fetch is described at Source.
 func (s *jetStream) Fetch(ctx context.Context, most int) (out []*Message, err error) {
 	defer func() { s.out = out }()
+	if s.messages == nil {
+		if err := s.open(ctx); err != nil {
+			return nil, err
+		}
+	}
 	for wait := lull; len(out) < most; wait = gather {
 		one, err := s.next(ctx, wait)
 		switch {
@@ -109,7 +118,9 @@ func (s *jetStream) Fetch(ctx context.Context, most int) (out []*Message, err er
 			return nil, errors.New("the connection to NATS was lost")
 		case errors.Is(err, context.DeadlineExceeded), errors.Is(err, jetstream.ErrNoHeartbeat):
 			return nil, nil
-		default:
+		default: // such as a consumer that was deleted: what it knew is gone, and all comes again
+			s.messages.Stop()
+			s.messages = nil
 			return nil, fmt.Errorf("take messages from NATS: %w", err)
 		}
 	}
@@ -133,16 +144,16 @@ func (s *jetStream) message(from jetstream.Msg) *Message {
 	}
 	m.extend = from.InProgress
 	m.back = func() error { return from.NakWithDelay(gather) } // when the server knows that we fetch no more
-	m.Refuse = func(ctx context.Context, reason string) error { return s.refuse(ctx, from, reason) }
+	m.Refuse = func(ctx context.Context, reason string) error { return s.refuse(ctx, from, m.Place, reason) }
 	return m
 }
 
 // refuse publishes what it got once more, with the reason, and has it stored before it acknowledges the first.
-func (s *jetStream) refuse(ctx context.Context, from jetstream.Msg, reason string) error {
-	if s.refusedTo == "" {
+func (s *jetStream) refuse(ctx context.Context, from jetstream.Msg, place, reason string) error {
+	if s.RefusedTo == "" {
 		return errNowhere
 	}
-	again := &nats.Msg{Subject: s.refusedTo, Data: from.Data(), Header: nats.Header{}}
+	again := &nats.Msg{Subject: s.RefusedTo, Data: from.Data(), Header: nats.Header{}}
 	for name, values := range from.Headers() {
 		if !strings.HasPrefix(strings.ToLower(name), "nats-") { // those steer the server
 			again.Header[name] = values
@@ -153,8 +164,15 @@ func (s *jetStream) refuse(ctx context.Context, from jetstream.Msg, reason strin
 	if id := from.Headers().Get(jetstream.MsgIDHeader); id != "" {
 		again.Header.Set(jetstream.MsgIDHeader, id)
 	}
-	if _, err := s.js.PublishMsg(ctx, again); err != nil {
-		return fmt.Errorf("publish it to %s: %w", s.refusedTo, err)
+	kept, err := s.js.PublishMsg(ctx, again)
+	if err == nil && kept.Duplicate {
+		// Its stream had this id before, from another message or from this very one where it was published first, and has dropped it.
+		again.Header.Set(headerID, again.Header.Get(jetstream.MsgIDHeader))
+		again.Header.Set(jetstream.MsgIDHeader, "refused:"+place)
+		_, err = s.js.PublishMsg(ctx, again)
+	}
+	if err != nil {
+		return fmt.Errorf("publish it to %s: %w", s.RefusedTo, err)
 	}
 	return from.Ack() //nolint:wrapcheck // its caller says which message it is about
 }
@@ -175,9 +193,11 @@ func (s *jetStream) Empty(ctx context.Context) bool {
 // Close gives back what is not acknowledged, also what the client has fetched ahead: it would come again after the consumer's wait
 // only. It stops fetching first, or it would be given what it gives back.
 func (s *jetStream) Close() error {
-	s.messages.Drain()
 	back := s.out
-	for {
+	if s.messages != nil {
+		s.messages.Drain()
+	}
+	for s.messages != nil {
 		ahead, err := s.next(context.Background(), lull)
 		if err != nil {
 			break
