@@ -1,6 +1,6 @@
 -- Enqueueing in the producer's own transaction: SELECT postrider.enqueue(tenant => 'acme', type => 'order.paid', payload => …).
--- Who gets the event is settled after the commit, by the one fan-out that there is (internal/intake): schemas and filters are
--- not judged in the database. docs/decisions/0029 says why.
+-- Who gets the event is settled after the commit, by the one fan-out that there is (internal/intake): filters are not judged in the
+-- database, and of schemas only what is plain. docs/decisions/0029 says why.
 --
 -- Building events_broken reads `events` once, which is locked against writing meanwhile.
 -- +goose Up
@@ -111,6 +111,122 @@ SELECT octet_length(value) <= 255 AND value !~ '[^ -~]'
 -- +goose StatementEnd
 
 -- +goose StatementBegin
+-- Where a value breaks a JSON Schema, as far as PostgreSQL can tell: NULL says that it does not know of any breach, and not that
+-- there is none. It knows the plain rules and passes over all others; the judge is internal/schema, at the fan-out. So it must never
+-- find a breach where that finds none: TestWhatSQLRefusesTheJudgeRefuses holds the two against each other.
+CREATE FUNCTION schema_breach(rules jsonb, value jsonb, place text, whole jsonb, deeper integer) RETURNS text
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+DECLARE
+    kind   constant text := jsonb_typeof(value);
+    breach text;
+    member record;
+BEGIN
+    IF jsonb_typeof(rules) = 'boolean' THEN
+        RETURN CASE WHEN rules = 'false' THEN place || ': may not be there' END;
+    ELSIF jsonb_typeof(rules) <> 'object' OR deeper <= 0 THEN -- rules that lead to others over and over would take for ever
+        RETURN NULL;
+    END IF;
+    IF rules ? '$ref' THEN -- within the schema and plainly spelled
+        IF rules ->> '$ref' ~ '^#(/[A-Za-z0-9$_.-]+)*$' AND whole #> string_to_array(substr(rules ->> '$ref', 3), '/') IS NOT NULL THEN
+            breach := schema_breach(whole #> string_to_array(substr(rules ->> '$ref', 3), '/'), value, place, whole, deeper - 8);
+        END IF;
+        IF breach IS NOT NULL THEN
+            RETURN breach;
+        END IF;
+    END IF;
+    IF rules ? 'type' AND NOT EXISTS (
+        SELECT FROM jsonb_array_elements_text(CASE jsonb_typeof(rules -> 'type') WHEN 'array' THEN rules -> 'type'
+                ELSE jsonb_build_array(rules -> 'type') END) t (name)
+         WHERE t.name = kind OR t.name = 'integer' AND kind = 'number' AND trunc(value::numeric) = value::numeric) THEN
+        RETURN place || ': is no ' || (SELECT string_agg(t.name, ' or ' ORDER BY t.n)
+            FROM jsonb_array_elements_text(CASE jsonb_typeof(rules -> 'type') WHEN 'array' THEN rules -> 'type'
+                ELSE jsonb_build_array(rules -> 'type') END) WITH ORDINALITY t (name, n)) || ' but ' || kind;
+    END IF;
+    IF rules ? 'enum' AND NOT EXISTS (SELECT FROM jsonb_array_elements(rules -> 'enum') e (one) WHERE e.one = value)
+        OR rules ? 'const' AND rules -> 'const' <> value THEN
+        RETURN place || ': is none of the values that are allowed';
+    END IF;
+    CASE kind
+    WHEN 'number' THEN
+        IF value::numeric < (rules ->> 'minimum')::numeric OR value::numeric <= (rules ->> 'exclusiveMinimum')::numeric
+            OR value::numeric > (rules ->> 'maximum')::numeric OR value::numeric >= (rules ->> 'exclusiveMaximum')::numeric THEN
+            RETURN place || ': is beyond the bounds that are allowed';
+        END IF;
+    WHEN 'string' THEN
+        IF length(value #>> '{}') < (rules ->> 'minLength')::numeric OR length(value #>> '{}') > (rules ->> 'maxLength')::numeric THEN
+            RETURN place || ': is shorter or longer than is allowed';
+        END IF;
+    WHEN 'array' THEN
+        IF jsonb_array_length(value) < (rules ->> 'minItems')::numeric OR jsonb_array_length(value) > (rules ->> 'maxItems')::numeric THEN
+            RETURN place || ': has less or more items than are allowed';
+        ELSIF rules ? 'items' AND NOT rules ? 'prefixItems' THEN
+            FOR member IN SELECT i.item, i.n - 1 AS n FROM jsonb_array_elements(value) WITH ORDINALITY i (item, n) LOOP
+                breach := schema_breach(rules -> 'items', member.item, place || '/' || member.n, whole, deeper - 1);
+                IF breach IS NOT NULL THEN
+                    RETURN breach;
+                END IF;
+            END LOOP;
+        END IF;
+    WHEN 'object' THEN
+        FOR member IN SELECT r.name FROM jsonb_array_elements_text(CASE WHEN rules ? 'required' THEN rules -> 'required' ELSE '[]' END) r (name) LOOP
+            IF NOT value ? member.name THEN
+                RETURN place || '/' || replace(replace(member.name, '~', '~0'), '/', '~1') || ': is required';
+            END IF;
+        END LOOP;
+        FOR member IN SELECT m.key AS name, m.value AS item FROM jsonb_each(value) m LOOP
+            breach := NULL;
+            IF (rules -> 'properties') ? member.name THEN
+                breach := schema_breach(rules -> 'properties' -> member.name, member.item,
+                    place || '/' || replace(replace(member.name, '~', '~0'), '/', '~1'), whole, deeper - 1);
+            ELSIF rules ? 'additionalProperties' AND NOT rules ? 'patternProperties' THEN
+                breach := schema_breach(rules -> 'additionalProperties', member.item,
+                    place || '/' || replace(replace(member.name, '~', '~0'), '/', '~1'), whole, deeper - 1);
+            END IF;
+            IF breach IS NOT NULL THEN
+                RETURN breach;
+            END IF;
+        END LOOP;
+    ELSE
+        NULL; -- true, false and null have no rules of their own
+    END CASE;
+    IF rules ? 'allOf' THEN
+        FOR member IN SELECT a.one FROM jsonb_array_elements(rules -> 'allOf') a (one) LOOP
+            breach := schema_breach(member.one, value, place, whole, deeper - 8);
+            IF breach IS NOT NULL THEN
+                RETURN breach;
+            END IF;
+        END LOOP;
+    END IF;
+    RETURN NULL;
+END $$;
+-- +goose StatementEnd
+
+-- +goose StatementBegin
+-- Where a payload breaks the schema of its type, as schema_breach does. What PostgreSQL cannot read it leaves to the judge.
+CREATE FUNCTION payload_breach(rules json, content_type text, payload bytea) RETURNS text LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$
+DECLARE
+    media constant text := lower(btrim(split_part(content_type, ';', 1)));
+    body  text;
+BEGIN
+    IF media NOT IN ('application/json', 'text/json') AND media NOT LIKE '%+json' THEN
+        RETURN '/content_type: is no JSON, and the event type has a schema, which is about JSON';
+    END IF;
+    body := convert_from(payload, 'UTF8');
+    BEGIN
+        PERFORM body::json;
+    EXCEPTION WHEN invalid_text_representation THEN
+        RETURN '/payload: is not JSON, and the event type has a schema';
+    END;
+    IF jsonb_path_exists(rules::jsonb, '$.**."$id"') THEN -- references may mean something else there
+        RETURN NULL;
+    END IF;
+    RETURN schema_breach(rules::jsonb, body::jsonb, '/payload', rules::jsonb, 64);
+EXCEPTION WHEN data_exception OR program_limit_exceeded THEN
+    RETURN NULL;
+END $$;
+-- +goose StatementEnd
+
+-- +goose StatementBegin
 -- The order of the checks is that of the fields, each tells of itself alone, and all come before anything is written.
 CREATE FUNCTION enqueue(
     tenant text, type text, payload bytea, content_type text DEFAULT 'application/json', uid text DEFAULT NULL, group_key text DEFAULT NULL,
@@ -122,6 +238,8 @@ DECLARE
     bucket  smallint;
     owner   bigint;
     largest bigint;
+    rules   json;  -- the schema of its type
+    breach  text;
     event   bigint;
     xact    xid8;
     place   bigint; -- in the order of the fan-out
@@ -138,10 +256,12 @@ BEGIN
     IF starts_with(tenant, 'ten_') AND length(tenant) = 19 THEN
         bucket := ((strpos('0123456789abcdef', substr(tenant, 18, 1)) - 1) << 4) | (strpos('0123456789abcdef', substr(tenant, 19, 1)) - 1);
         first := id_number(substr(tenant, 5, 13));
-        SELECT t.id, (SELECT s.value FROM intake_settings s WHERE s.name = 'max_payload') INTO owner, largest
+        SELECT t.id, (SELECT s.value FROM intake_settings s WHERE s.name = 'max_payload'),
+               (SELECT y.schema FROM event_types y WHERE y.name = enqueue.type) INTO owner, largest, rules
           FROM tenants t WHERE t.shard = bucket AND t.id = first AND t.deleted_at IS NULL;
     ELSE
-        SELECT t.shard, t.id, (SELECT s.value FROM intake_settings s WHERE s.name = 'max_payload') INTO bucket, owner, largest
+        SELECT t.shard, t.id, (SELECT s.value FROM intake_settings s WHERE s.name = 'max_payload'),
+               (SELECT y.schema FROM event_types y WHERE y.name = enqueue.type) INTO bucket, owner, largest, rules
           FROM tenants t WHERE t.uid = enqueue.tenant AND t.deleted_at IS NULL;
     END IF;
     IF owner IS NULL THEN
@@ -214,6 +334,13 @@ BEGIN
         END IF;
     END IF;
 
+    IF rules IS NOT NULL THEN
+        breach := payload_breach(rules, content_type, payload);
+        IF breach IS NOT NULL THEN
+            RAISE EXCEPTION '%', breach USING ERRCODE = '22023';
+        END IF;
+    END IF;
+
     -- The top one of an id's 22 low bits is for ids made here (internal/id).
     -- The transaction gets its number before the place, so that the fan-out can tell when nothing more can come in before a place.
     xact := pg_current_xact_id();
@@ -274,7 +401,7 @@ BEGIN
     -- A caller that has it off would have the backslashes of these texts and patterns read otherwise.
     EXECUTE format('ALTER FUNCTION %s SET standard_conforming_strings TO on', callable);
     EXECUTE format('REVOKE ALL ON FUNCTION %s, id_number(text), id_text(smallint, bigint), digest_field(bytea), '
-        'metadata_text(jsonb, integer), is_media_type(text) FROM PUBLIC', callable);
+        'metadata_text(jsonb, integer), is_media_type(text), schema_breach(jsonb, jsonb, text, jsonb, integer), payload_breach(json, text, bytea) FROM PUBLIC', callable);
     IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'postrider_producer') THEN
         BEGIN
             CREATE ROLE postrider_producer NOLOGIN;
@@ -307,7 +434,7 @@ BEGIN
     END IF;
 END $$;
 -- +goose StatementEnd
-DROP FUNCTION enqueue, is_media_type, metadata_text, digest_field, id_text, id_number;
+DROP FUNCTION enqueue, payload_breach, schema_breach, is_media_type, metadata_text, digest_field, id_text, id_number;
 DROP TABLE events_unrouted, intake_settings;
 DROP SEQUENCE enqueue_order;
 DROP INDEX events_broken;
