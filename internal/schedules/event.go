@@ -40,10 +40,11 @@ type result struct {
 	next        *time.Time
 }
 
-// Primary keys. What made no event leaves the last one alone.
+// Primary keys. What made no event leaves the last one alone. last_at never goes back, though clocks may: see nextOf. A failure of an
+// occurrence that is written down already adds nothing, so that no schedule is held up by the key for good.
 const (
 	advanceSQL = `
-UPDATE schedules s SET next_at = r.next_at, skipped = s.skipped + r.skipped, last_at = coalesce(r.last_at, s.last_at),
+UPDATE schedules s SET next_at = r.next_at, skipped = s.skipped + r.skipped, last_at = greatest(r.last_at, s.last_at),
     last_event_id = coalesce(r.event_id, s.last_event_id),
     last_error = CASE WHEN r.last_at IS NULL THEN s.last_error ELSE r.error END
 FROM unnest(@shards::smallint[], @ids::bigint[], @nexts::timestamptz[], @skipped::bigint[], @last_ats::timestamptz[],
@@ -51,7 +52,10 @@ FROM unnest(@shards::smallint[], @ids::bigint[], @nexts::timestamptz[], @skipped
 WHERE s.shard = r.shard AND s.id = r.id`
 	occurredSQL = `
 INSERT INTO schedule_occurrences (shard, schedule_id, at, by_hand, event_id, error)
-SELECT * FROM unnest(@shards::smallint[], @ids::bigint[], @ats::timestamptz[], @by_hand::boolean[], @events::bigint[], @errors::text[])`
+SELECT * FROM unnest(@shards::smallint[], @ids::bigint[], @ats::timestamptz[], @by_hand::boolean[], @events::bigint[], @errors::text[])
+    AS r (shard, id, at, by_hand, event_id, error)
+WHERE r.event_id IS NOT NULL OR NOT EXISTS (SELECT FROM schedule_occurrences o
+    WHERE o.shard = r.shard AND o.schedule_id = r.id AND o.at = r.at AND o.by_hand = r.by_hand)`
 	trimSQL = `
 DELETE FROM schedule_occurrences o USING unnest(@shards::smallint[], @ids::bigint[]) AS r (shard, id)
 WHERE o.shard = r.shard AND o.schedule_id = r.id AND o.at < (

@@ -67,7 +67,12 @@ func (s *Schedules) check(ctx context.Context, tx pgx.Tx, sch *Schedule) (Timeta
 	return table, s.try(ctx, tx, *sch, &faults)
 }
 
-func nextOf(t Timetable, paused bool, now time.Time) *time.Time {
+// nextOf gives the first occurrence after now that is not dealt with. The database's clock may have stepped back behind the last
+// one that is, when it was set or when a standby whose clock is behind took over.
+func nextOf(t Timetable, paused bool, now time.Time, last *time.Time) *time.Time {
+	if last != nil && last.After(now) {
+		now = *last
+	}
 	next := t.Next(now)
 	if paused || next.IsZero() {
 		return nil
@@ -113,7 +118,7 @@ func (s *Schedules) Create(ctx context.Context, tenant id.ID, t Terms) (Schedule
 			return err
 		}
 		args["shard"], args["id"], args["tenant"] = tenant.Shard, sch.ID.N, tenant.N
-		args["next"], args["now"] = nextOf(table, sch.Terms.Paused, now), now
+		args["next"], args["now"] = nextOf(table, sch.Terms.Paused, now, nil), now
 		b := &pgx.Batch{}
 		b.Queue(createSQL, args)
 		s.note(ctx, b, sch, audit.ScheduleCreated, audit.Details{
@@ -167,7 +172,7 @@ func (s *Schedules) Update(ctx context.Context, tenant id.ID, ref string, change
 		}
 		args["shard"], args["id"], args["next"], args["now"] = tenant.Shard, sch.ID.N, before.NextAt, now
 		if was, is := before.Terms, sch.Terms; was.Cron != is.Cron || was.Timezone != is.Timezone || was.Paused != is.Paused {
-			args["next"] = nextOf(table, is.Paused, now)
+			args["next"] = nextOf(table, is.Paused, now, before.LastAt)
 		}
 		d := changes(before.Terms, sch.Terms)
 		if d == nil {
