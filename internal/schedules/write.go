@@ -60,11 +60,21 @@ func (s *Schedules) try(ctx context.Context, tx pgx.Tx, sch Schedule, faults *fa
 	return faults.Err()
 }
 
-// check judges terms as a whole, and says when they come next.
-func (s *Schedules) check(ctx context.Context, tx pgx.Tx, sch *Schedule) (Timetable, error) {
+// check judges terms as a whole, and says when they come next. was is what they were; nil: there were none. Of a schedule that fails,
+// be it for its type's schema, all that makes no event can be changed: that it is paused, above all.
+func (s *Schedules) check(ctx context.Context, tx pgx.Tx, sch *Schedule, was *Terms) (Timetable, error) {
 	var faults fault.Fields
 	table := sch.Terms.settle(&faults)
+	if was != nil && sch.Terms.sameEvent(*was) && (sch.Terms.Paused || !was.Paused) {
+		return table, faults.Err()
+	}
 	return table, s.try(ctx, tx, *sch, &faults)
+}
+
+// sameEvent reports whether both make the same events.
+func (t Terms) sameEvent(o Terms) bool {
+	return t.Type == o.Type && t.ContentType == o.ContentType && slices.Equal(t.Payload, o.Payload) && t.GroupKey == o.GroupKey &&
+		slices.Equal(t.EndpointIDs, o.EndpointIDs) && (len(t.Metadata)+len(o.Metadata) == 0 || reflect.DeepEqual(t.Metadata, o.Metadata))
 }
 
 // nextOf gives the first occurrence after now that is not dealt with. The database's clock may have stepped back behind the last
@@ -109,7 +119,7 @@ func (s *Schedules) Create(ctx context.Context, tenant id.ID, t Terms) (Schedule
 	err := pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
 		now := s.deps.Now()
 		sch := Schedule{ID: s.deps.IDs.In(tenant.Shard), Tenant: tenant, Terms: t}
-		table, err := s.check(ctx, tx, &sch)
+		table, err := s.check(ctx, tx, &sch, nil)
 		if err != nil {
 			return err
 		}
@@ -162,7 +172,7 @@ func (s *Schedules) Update(ctx context.Context, tenant id.ID, ref string, change
 		}
 		sch := before
 		change(&sch.Terms)
-		table, err := s.check(ctx, tx, &sch)
+		table, err := s.check(ctx, tx, &sch, &before.Terms)
 		if err != nil {
 			return err
 		}

@@ -143,3 +143,30 @@ func TestTheListOfATenant(t *testing.T) {
 		t.Errorf("the second page is %+v (%v)", page, err)
 	}
 }
+
+// A schema, or an endpoint that is named and gone, may make a schedule fail. Whoever pauses it, or says why in its description, changes
+// nothing of that; who resumes it or changes its event is told.
+func TestAScheduleThatFailsCanBePaused(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	tenant := s.tenant()
+	sch := s.create(tenant, terms("5 * * * *"))
+	if _, _, err := s.store.PutEventType(s.Context(), "report.due", subscriptions.EventTypeSettings{Schema: []byte(`{"required":["total"]}`)}); err != nil {
+		t.Fatal(err)
+	}
+	update := func(change func(*schedules.Terms)) error {
+		_, err := s.schedules.Update(s.Context(), tenant, id.Schedule.Format(sch.ID), change)
+		return err
+	}
+	if err := update(func(t *schedules.Terms) { t.Description = "fails" }); err != nil {
+		t.Errorf("describe it: %v", err)
+	}
+	if err := update(func(t *schedules.Terms) { t.Paused = true }); err != nil {
+		t.Errorf("pause it: %v", err)
+	}
+	wantFault(t, update(func(t *schedules.Terms) { t.GroupKey = "g" }), fault.Invalid)
+	wantFault(t, update(func(t *schedules.Terms) { t.Paused = false }), fault.Invalid)
+	if got := s.get(sch); !got.Terms.Paused || got.Terms.Description != "fails" || got.Terms.GroupKey != "" {
+		t.Errorf("it is %+v", got.Terms)
+	}
+}
