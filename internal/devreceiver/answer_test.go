@@ -223,3 +223,24 @@ func TestAnAppIsNotBotheredWithWhatDoesNotVerify(t *testing.T) {
 		t.Errorf("%d, %+v", status, r)
 	}
 }
+
+func TestWhatLeadsBackHereIsNotPassedOnForEver(t *testing.T) {
+	t.Parallel()
+	var there http.Handler
+	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { there.ServeHTTP(w, r) }))
+	t.Cleanup(app.Close)
+	base, got, secret := forwarding(t, app.URL, patience)
+	there = devreceiver.New(devreceiver.Options{ // passes on to the one that passes on to it
+		Trust: trusting(signer.Standard, secret), MaxBody: 1 << 20, Now: func() time.Time { return now },
+		Answer: devreceiver.Forward(base, patience), Report: func(devreceiver.Received) {},
+	})
+	for range 2 { // it is no loop that the same comes once more
+		status, _, text := send(t, base, secret, "{}", nil)
+		if status != http.StatusLoopDetected || !strings.Contains(text, "leads back here") {
+			t.Errorf("it answered %d: %s", status, text)
+		}
+		if inner, outer := <-got, <-got; inner.Answer.By != "" || outer.Answer.By != "app" || len(got) != 0 {
+			t.Errorf("it reported %+v, then %+v and %d more", inner.Answer, outer.Answer, len(got))
+		}
+	}
+}

@@ -3,6 +3,7 @@ package devreceiver
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -21,13 +23,14 @@ const (
 )
 
 // Forward passes requests on to an app and answers as it does: with 504 if it takes longer than patience, with 502 if it
-// cannot be reached or breaks off. The body goes on byte for byte, with all headers that are not the connection's own.
+// cannot be reached or breaks off. The body goes on byte for byte, with all headers that are not the connection's own. What
+// comes while it is being passed on comes from there, and is answered 508: it would go round for ever.
 func Forward(target string, patience time.Duration) Answerer {
 	f := &forwarder{target, patience, &http.Client{
 		// A connection for each request: an app that is restarted leaves none that fails. No proxy, since the app is here.
 		Transport:     &http.Transport{DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: appAnswerLimit},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}
+	}, sync.Map{}}
 	return f.answer
 }
 
@@ -35,15 +38,31 @@ type forwarder struct {
 	target   string
 	patience time.Duration
 	http     *http.Client
+	underway sync.Map // of sha256 sums, see mark
 }
 
 var errPatience = errors.New("the app took too long")
 
 func (f *forwarder) answer(ctx context.Context, got Received) Answer {
+	mark := markOf(got)
+	if _, loops := f.underway.LoadOrStore(mark, true); loops {
+		note := fmt.Sprintf("%s leads back here: this request is being passed on there already", f.target)
+		return Answer{Status: http.StatusLoopDetected, Header: plainText(), Body: []byte(note + "\n"), Note: note}
+	}
+	defer f.underway.Delete(mark)
 	began := time.Now()
 	a := f.ask(ctx, got)
 	a.Took = time.Since(began)
 	return a
+}
+
+// markOf is the same for a request and for what it is passed on as. No sender sends the like twice at once: each attempt is signed afresh.
+func markOf(got Received) (mark [sha256.Size]byte) {
+	sum := sha256.New()
+	_ = endToEnd(got.Header).Write(sum) // sorts them; a sum takes all
+	_, _ = sum.Write(got.Body)
+	sum.Sum(mark[:0])
+	return mark
 }
 
 func (f *forwarder) ask(ctx context.Context, got Received) Answer {
