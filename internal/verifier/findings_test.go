@@ -232,3 +232,13 @@ func TestALargeBodyIsJudgedWithinItsEffort(t *testing.T) {
 		t.Errorf("%s", codes(v))
 	}
 }
+
+// Other receivers take the last of them, or join them, so that this very request fails there.
+func TestAVerifiedRequestWithAHeaderTwiceSaysSo(t *testing.T) {
+	t.Parallel()
+	r := sent(t, signer.Standard, plainBody, whsec)
+	r.Fields = append(r.Fields, verifier.Field{Name: signer.HeaderID, Value: "evt_2"})
+	if v := verifier.Judge(ask(r, whsec)); !v.Verified || codes(v) != "header_repeated" {
+		t.Errorf("it is %+v", v)
+	}
+}

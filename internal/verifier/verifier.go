@@ -179,6 +179,7 @@ func (c *claim) notes(i int) (notes []Finding) {
 			"A receiver has to try each signature in the header: one that looks at the first alone refuses this request.",
 		})
 	}
+	notes = append(notes, c.headerFindings()...) // of a header that is there twice receivers may take the other, or both
 	return append(notes, c.lengthFindings()...)
 }
 
