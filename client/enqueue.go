@@ -113,7 +113,8 @@ func single(e Event) (call, error) {
 // data out and delivers that.
 func (e Event) needsEnvelope() bool {
 	const cloudEvents = "application/cloudevents"
-	isCloudEvent := len(e.ContentType) >= len(cloudEvents) && strings.EqualFold(e.ContentType[:len(cloudEvents)], cloudEvents)
+	is := strings.TrimSpace(e.ContentType) // as the header will be
+	isCloudEvent := len(is) >= len(cloudEvents) && strings.EqualFold(is[:len(cloudEvents)], cloudEvents)
 	return e.EndpointIDs != nil || len(e.Metadata) > 0 || isCloudEvent
 }
 

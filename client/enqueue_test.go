@@ -87,7 +87,8 @@ func TestEnqueueKeepsBytes(t *testing.T) {
 			Payload:     []byte(`{ "specversion": "1.0", "id": "1", "source": "/shop", "type": "com.shop.paid", "data": {"n": 1E+2} }`),
 			ContentType: "Application/CloudEvents+json; charset=utf-8",
 		},
-		"an envelope": {Payload: odd, Metadata: map[string]any{"source": "<shop>"}},
+		"a CloudEvent behind a blank": {Payload: []byte(`{"specversion":"1.0","id":"2","source":"/s","type":"order.paid","data":1}`), ContentType: " application/cloudevents+json"},
+		"an envelope":                 {Payload: odd, Metadata: map[string]any{"source": "<shop>"}},
 		"all of an envelope": {
 			Payload: odd, UID: "env-1", GroupKey: "order 7 / ü & co", DeliverAt: later, ContentType: "application/vnd.shop+json",
 			Metadata: map[string]any{"n": 1},
@@ -110,7 +111,7 @@ func TestEnqueueKeepsBytes(t *testing.T) {
 		if !bytes.Equal(got.Payload, e.Payload) {
 			t.Errorf("%s: the payload became %q", name, got.Payload)
 		}
-		want := e.ContentType
+		want := strings.TrimSpace(e.ContentType)
 		if want == "" {
 			want = "application/json"
 		}
