@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -64,6 +65,8 @@ func isName(name string) bool {
 	return name != ""
 }
 
+var timeForm = regexp.MustCompile(`(?i)^[0-9-]{10}T\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]([01]\d|2[0-3]):\d\d)$`)
+
 // checkKnown looks at those whose form the specification fixes.
 func checkKnown(name, text string) error {
 	if text == "" {
@@ -71,8 +74,8 @@ func checkKnown(name, text string) error {
 	}
 	switch name {
 	case "time":
-		// RFC 3339 takes small letters as well, and Go does not.
-		if _, err := time.Parse(time.RFC3339, strings.ToUpper(text)); err != nil {
+		// RFC 3339 takes small letters as well, and Go does not. Go takes more besides: an hour of one digit, a decimal comma.
+		if _, err := time.Parse(time.RFC3339, strings.ToUpper(text)); err != nil || !timeForm.MatchString(text) {
 			return errors.New("is no time of the form 2026-11-30T09:00:00Z")
 		}
 		return nil
