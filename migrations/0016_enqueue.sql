@@ -2,7 +2,7 @@
 -- Who gets the event is settled after the commit, by the one fan-out that there is (internal/intake): filters are not judged in the
 -- database, and of schemas only what is plain. docs/decisions/0029 says why.
 --
--- Building events_broken reads `events` once, which is locked against writing meanwhile.
+-- Building events_broken reads `events` once, which is locked meanwhile, by the ALTER TABLE before it against reading as well.
 -- +goose Up
 
 -- NULL: the fan-out is still to come.
