@@ -22,13 +22,17 @@ import (
 type PullDeps struct {
 	Deps
 	Marks Marks
+	// Stopping is closed when the process begins to stop: polls that wait come back empty, and from then on none waits. What is due is
+	// given away all the same. nil: it never stops.
+	Stopping <-chan struct{}
 }
 
 // Pull gives deliveries away to be acknowledged. It may be used by several goroutines at once.
 type Pull struct {
-	d       *Dispatcher // never run: what signs and records is its own
-	marks   Marks
-	waiting *waiting
+	d        *Dispatcher // never run: what signs and records is its own
+	marks    Marks
+	waiting  *waiting
+	stopping <-chan struct{}
 }
 
 // NewPull makes one. Of cfg it needs Lease, AlertAfterFailures and nothing else.
@@ -39,7 +43,7 @@ func NewPull(cfg Config, deps PullDeps) *Pull {
 	}
 	return &Pull{
 		d:     &Dispatcher{cfg: cfg, deps: deps.Deps, log: deps.Log, common: true},
-		marks: deps.Marks, waiting: newWaiting(),
+		marks: deps.Marks, waiting: newWaiting(), stopping: deps.Stopping,
 	}
 }
 
@@ -110,7 +114,7 @@ func (p *Pull) Poll(ctx context.Context, endpoint id.ID, ask Ask) ([]Pulled, err
 		select {
 		case <-ctx.Done():
 			err = fmt.Errorf("wait for what is due: %w", ctx.Err())
-		case <-p.waiting.stopped:
+		case <-p.stopping:
 		case <-over.C:
 		case <-w.signal:
 			got, err = p.take(ctx, endpoint, ask)
@@ -147,9 +151,6 @@ func (p *Pull) Wake(shard int16) {
 		p.waiting.wake(func(e id.ID) bool { return e.Shard == shard })
 	}
 }
-
-// Stop ends the polls that wait; from then on none waits. What is due is given away all the same.
-func (p *Pull) Stop() { p.waiting.stop() }
 
 // take is one look, with what follows from it.
 func (p *Pull) take(ctx context.Context, endpoint id.ID, ask Ask) ([]Pulled, error) {

@@ -307,7 +307,8 @@ func TestOldestDueOfWhatIsFetched(t *testing.T) {
 // A poll that waits is woken by what comes, and by nothing else's coming; ends with its caller; and is not waited for by a stop.
 func TestAPollWaits(t *testing.T) {
 	t.Parallel()
-	p := newPuller(t)
+	p, stop := newPuller(t), make(chan struct{})
+	p.p.stopping = stop
 	waits := func() bool { return !p.p.waiting.none() }
 	began := func(ctx context.Context) (<-chan []Pulled, <-chan error) {
 		got, failed := make(chan []Pulled, 1), make(chan error, 1)
@@ -332,7 +333,7 @@ func TestAPollWaits(t *testing.T) {
 		t.Errorf("given up it came back with %+v, %v", g, err)
 	}
 	got, failed = began(t.Context())
-	p.p.Stop()
+	close(stop)
 	if g, err := <-got, <-failed; err != nil || len(g) != 0 {
 		t.Errorf("after a stop it came back with %+v, %v", g, err)
 	}

@@ -17,16 +17,12 @@ const (
 
 // waiting are the polls of this process that have found nothing yet.
 type waiting struct {
-	n       atomic.Int64
-	mu      sync.Mutex
-	by      map[id.ID]map[chan struct{}]bool
-	stopped chan struct{}
-	once    sync.Once
+	n  atomic.Int64
+	mu sync.Mutex
+	by map[id.ID]map[chan struct{}]bool
 }
 
-func newWaiting() *waiting {
-	return &waiting{by: map[id.ID]map[chan struct{}]bool{}, stopped: make(chan struct{})}
-}
+func newWaiting() *waiting { return &waiting{by: map[id.ID]map[chan struct{}]bool{}} }
 
 // waiter is one of them. Its signal holds one hint.
 type waiter struct {
@@ -78,5 +74,3 @@ func (w *waiting) wake(of func(endpoint id.ID) bool) {
 		}
 	}
 }
-
-func (w *waiting) stop() { w.once.Do(func() { close(w.stopped) }) }

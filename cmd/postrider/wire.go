@@ -52,6 +52,7 @@ func (a *app) close() error {
 type wiring struct {
 	*app
 	cfg       config.Config
+	stopping  chan struct{} // closed when the server begins to stop: who waits for something is not to be waited for
 	roles     roles
 	policy    egress.Policy
 	box       *seal.Box
@@ -90,7 +91,7 @@ func wire(
 	if err != nil {
 		return nil, err
 	}
-	w := &wiring{app: &app{log: log, db: db}, cfg: cfg, roles: r}
+	w := &wiring{app: &app{log: log, db: db}, cfg: cfg, roles: r, stopping: make(chan struct{})}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, w.close())

@@ -163,7 +163,7 @@ func (w *wiring) addPull() {
 	}, dispatcher.PullDeps{Deps: dispatcher.Deps{
 		DB: w.db.pool, IDs: w.db.ids, Now: w.db.clock.Now, Store: w.store, Metrics: w.metrics, Tally: w.tally, Log: w.log,
 		WallTime: time.Now,
-	}, Marks: dispatcher.Marks{Marker: w.box}})
+	}, Marks: dispatcher.Marks{Marker: w.box}, Stopping: w.stopping})
 	wake, accepted := w.wake, w.accepted
 	w.wake = func(shard int16) { wake(shard); w.pull.Wake(shard) }
 	w.accepted = func(made []dispatcher.NewDelivery) { accepted(made); w.pull.Accepted(made) }
@@ -221,9 +221,8 @@ func (w *wiring) addAPI(ctx context.Context, open func(context.Context) (net.Lis
 	if err != nil {
 		return err
 	}
-	stopping := make(chan struct{})
 	deps := api.Deps{
-		Stopping: stopping, Subscriptions: w.store, Intake: w.intake, Deliveries: w.desk, Pull: w.pull, Alerts: w.alerts, Jobs: w.jobs, Schedules: w.schedules, Keys: w.keys, Wake: w.wake,
+		Stopping: w.stopping, Subscriptions: w.store, Intake: w.intake, Deliveries: w.desk, Pull: w.pull, Alerts: w.alerts, Jobs: w.jobs, Schedules: w.schedules, Keys: w.keys, Wake: w.wake,
 		Sessions: w.sessions, Pages: pages, PublicURL: publicURL(w.cfg.HTTP, w.addr),
 		Audit: audit.NewLog(w.db.pool), Door: door, TrustedProxies: w.cfg.HTTP.TrustedProxies,
 		Ping: w.db.pool.Ping, Logger: w.log, MaxPayload: w.cfg.Events.MaxPayload, Version: buildVersion(),
@@ -233,10 +232,7 @@ func (w *wiring) addAPI(ctx context.Context, open func(context.Context) (net.Lis
 		deps.Metrics = w.registry
 	}
 	server := w.server(l, api.New(deps))
-	server.http.RegisterOnShutdown(func() { // who waits for something is not to be waited for
-		close(stopping)
-		w.pull.Stop()
-	})
+	server.http.RegisterOnShutdown(func() { close(w.stopping) })
 	w.add(closing("the API keys", w.keys.Close), closing("the intake", w.intake.Close), server.part("the HTTP server", "listening", w.log))
 	return nil
 }

@@ -6,8 +6,6 @@ import (
 	"net/http/httptest"
 	"testing"
 	"time"
-
-	"github.com/postrider/postrider/internal/api"
 )
 
 // wrap puts a server in the place of the world's, one that is not started and has something before its handler.
@@ -61,8 +59,8 @@ func TestEventIsWaitedFor(t *testing.T) {
 // A stop waits for requests that are being answered. Those that wait for an event are answered then.
 func TestWaitDoesNotHoldUpAStop(t *testing.T) {
 	t.Parallel()
-	stopping, arrived := make(chan struct{}), make(chan struct{}, 1)
-	w := newWorld(t, func(d *api.Deps) { d.Stopping = stopping })
+	arrived := make(chan struct{}, 1)
+	w := newWorld(t)
 	w.tenant("acme")
 	w.endpoint("acme", "")
 	path := "/v1/tenants/acme/events/" + w.event("acme", "order.paid")
@@ -70,7 +68,7 @@ func TestWaitDoesNotHoldUpAStop(t *testing.T) {
 		arrived <- struct{}{}
 		handler.ServeHTTP(rw, r)
 	})
-	w.http.Config.RegisterOnShutdown(func() { close(stopping) })
+	w.http.Config.RegisterOnShutdown(func() { close(w.stopping) })
 	w.http.Start()
 	answered := make(chan response)
 	go func() { answered <- w.do(request{method: "GET", path: path + "?wait=30s"}) }()

@@ -55,13 +55,14 @@ type world struct {
 	jobs     *jobs.Jobs
 	log      *logBook
 	http     *httptest.Server
-	acme     string // the id of the tenant acme, where a test has set it
+	stopping chan struct{} // closed, whoever waits is answered
+	acme     string        // the id of the tenant acme, where a test has set it
 }
 
 // newWorld makes one. Its door holds up nobody, unless more has it otherwise: tests of refusals come from one address.
 func newWorld(t *testing.T, more ...func(*api.Deps)) *world {
 	t.Helper()
-	w := &world{t: t, db: pgtest.Pool(t), clock: &pg.Clock{}, log: &logBook{}}
+	w := &world{t: t, db: pgtest.Pool(t), clock: &pg.Clock{}, log: &logBook{}, stopping: make(chan struct{})}
 	w.ids = id.NewGenerator(1, w.clock.Now)
 	box, err := seal.New([][]byte{bytes.Repeat([]byte{7}, 32)})
 	if err != nil {
@@ -87,7 +88,7 @@ func newWorld(t *testing.T, more ...func(*api.Deps)) *world {
 	desk := dispatcher.NewDesk(dispatcher.DeskDeps{DB: w.db, IDs: w.ids, Now: w.clock.Now, SearchBudget: time.Minute, Wake: wake})
 	w.jobs = jobs.New(jobs.Deps{DB: w.db, IDs: w.ids, Now: w.clock.Now, Desk: desk, Intake: accepts, Wake: wake, Log: zerolog.New(w.log)})
 	deps := api.Deps{
-		Subscriptions: w.subs, Intake: accepts, Deliveries: desk, Jobs: w.jobs,
+		Stopping: w.stopping, Subscriptions: w.subs, Intake: accepts, Deliveries: desk, Jobs: w.jobs,
 		Schedules: schedules.New(schedules.Deps{DB: w.db, IDs: w.ids, Now: w.clock.Now, Intake: accepts, Log: zerolog.New(w.log)}),
 		Alerts:    alert.NewDesk(w.db, w.ids.Next, w.clock.Now),
 		Sessions:  w.sessions, PublicURL: "https://hooks.example.com",
@@ -96,7 +97,7 @@ func newWorld(t *testing.T, more ...func(*api.Deps)) *world {
 			Deps: dispatcher.Deps{
 				DB: w.db, IDs: w.ids, Now: w.clock.Now, Store: w.subs, Metrics: noMetrics{}, Log: zerolog.New(w.log), WallTime: time.Now,
 			},
-			Marks: dispatcher.Marks{Marker: box},
+			Marks: dispatcher.Marks{Marker: box}, Stopping: w.stopping,
 		}),
 		Keys: w.keys, Audit: audit.NewLog(w.db), Door: auth.NewDoor(w.keys, auth.DoorOptions{Burst: 1 << 30}), Ping: w.db.Ping, Metrics: registry, Logger: zerolog.New(w.log),
 		AddressClass: egress.Class, MaxPayload: maxPayload, Version: "test",

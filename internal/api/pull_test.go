@@ -8,15 +8,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/postrider/postrider/dispatcher"
-	"github.com/postrider/postrider/internal/api"
 	"github.com/postrider/postrider/signer"
 )
 
 // pulling is a world with a tenant acme and its endpoint inbox, which is fetched from.
 type pulling struct {
 	*world
-	pull   *dispatcher.Pull
 	made   tree // the answer that made the endpoint
 	key    string
 	secret string
@@ -26,8 +23,7 @@ const inbox = "/v1/tenants/acme/endpoints/inbox"
 
 func newPulling(t *testing.T) *pulling {
 	t.Helper()
-	p := &pulling{}
-	p.world = newWorld(t, func(d *api.Deps) { p.pull = d.Pull })
+	p := &pulling{world: newWorld(t)}
 	p.acme = p.tenant("acme")
 	p.made = p.must(http.StatusCreated, request{
 		method: "POST", path: "/v1/tenants/acme/endpoints", body: `{"kind":"pull","uid":"inbox","headers":{"X-Shop":"7"}}`,
@@ -115,7 +111,7 @@ func TestAPollWaitsForWhatIsAccepted(t *testing.T) {
 		t.Errorf("it came back with %v", got)
 	}
 	go func() { answers <- p.poll("?wait=30s") }()
-	p.pull.Stop()
+	close(p.stopping)
 	if got := <-answers; len(got) != 0 {
 		t.Errorf("after the stop it came back with %v", got)
 	}
