@@ -4,12 +4,12 @@ import (
 	"context"
 	"time"
 
-	"github.com/postrider/postrider/internal/duration"
 	"github.com/postrider/postrider/internal/fault"
 	"github.com/postrider/postrider/internal/intake"
 )
 
 const (
+	// longestWait is how long a request may have an event be waited for.
 	longestWait = 30 * time.Second
 	// mostWaiting bounds how many requests of a process wait for an event at once, and so what their looking costs the database:
 	// a query by keys a second each.
@@ -30,8 +30,10 @@ type readEventOut struct {
 }
 
 func (s *server) readEvent(ctx context.Context, in *readEventIn) (*readEventOut, error) {
-	wait, err := parseWait(in.Wait)
-	if err != nil {
+	var faults fault.Fields
+	var wait time.Duration
+	spanWithin(&faults, "?wait", in.Wait, 0, longestWait, &wait)
+	if err := faults.Err(); err != nil {
 		return nil, err
 	}
 	e, err := s.finishedEvent(ctx, wait, func() (intake.Stored, error) {
@@ -49,21 +51,6 @@ func (s *server) readEvent(ctx context.Context, in *readEventIn) (*readEventOut,
 		out.RetryAfter = "1"
 	}
 	return out, nil
-}
-
-// parseWait reads how long to wait; "" is not at all.
-func parseWait(text string) (time.Duration, error) {
-	if text == "" {
-		return 0, nil
-	}
-	wait, err := duration.Parse(text)
-	if err != nil {
-		return 0, fault.InvalidAt("?wait", "%s", err.Error())
-	}
-	if wait > longestWait {
-		return 0, fault.InvalidAt("?wait", "is not between 0s and %s", longestWait)
-	}
-	return wait, nil
 }
 
 // finishedEvent looks at once, and again until the event is finished, the time is over, whoever asked has gone or the server

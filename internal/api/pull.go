@@ -4,12 +4,10 @@ import (
 	"context"
 	"encoding/base64"
 	"net/http"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/postrider/postrider/dispatcher"
-	"github.com/postrider/postrider/internal/duration"
 	"github.com/postrider/postrider/internal/fault"
 	"github.com/postrider/postrider/internal/id"
 	"github.com/postrider/postrider/subscriptions"
@@ -68,18 +66,8 @@ func (s *server) poll(ctx context.Context, in *pollIn) (*pollOut, error) {
 func (in *pollIn) read() (dispatcher.Ask, error) {
 	var faults fault.Fields
 	ask := dispatcher.Ask{Limit: in.Limit}
-	span := func(at, text string, least, most time.Duration, into *time.Duration) {
-		if text == "" {
-			return
-		}
-		d, ok := parseSpan(&faults, at, text)
-		if ok && (d < least || d > most) {
-			faults.Addf(at, "is not between %s and %s", duration.Format(least), duration.Format(most))
-		}
-		*into = d
-	}
-	span("?wait", in.Wait, 0, dispatcher.MaxPullWait, &ask.Wait)
-	span("?lease", in.Lease, dispatcher.MinPullLease, dispatcher.MaxPullLease, &ask.Lease)
+	spanWithin(&faults, "?wait", in.Wait, 0, dispatcher.MaxPullWait, &ask.Wait)
+	spanWithin(&faults, "?lease", in.Lease, dispatcher.MinPullLease, dispatcher.MaxPullLease, &ask.Lease)
 	return ask, faults.Err()
 }
 

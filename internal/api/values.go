@@ -126,6 +126,18 @@ func parseSpan(faults *fault.Fields, at, text string) (time.Duration, bool) {
 	return d, err == nil
 }
 
+// spanWithin reads one that has bounds; "" leaves what is there.
+func spanWithin(faults *fault.Fields, at, text string, least, most time.Duration, into *time.Duration) {
+	if text == "" {
+		return
+	}
+	d, ok := parseSpan(faults, at, text)
+	if ok && (d < least || d > most) {
+		faults.Addf(at, "is not between %s and %s", duration.Format(least), duration.Format(most))
+	}
+	*into = d
+}
+
 func formatSpan(d *time.Duration) *string {
 	if d == nil {
 		return nil
