@@ -118,6 +118,7 @@ func (n newSchedule) read(faults *fault.Fields) schedules.Terms {
 	if n.UID != nil && *n.UID == "" {
 		faults.Addf("/uid", "is empty; leave it out or give one")
 	}
+	checkKept(faults, "", n.Metadata)
 	return schedules.Terms{
 		UID: text(n.UID), Description: text(n.Description), Cron: n.Cron, Timezone: text(n.Timezone), Type: n.Type,
 		ContentType: text(n.ContentType), Payload: n.Payload, GroupKey: text(n.GroupKey), EndpointIDs: n.EndpointIDs,
@@ -219,6 +220,13 @@ type updateScheduleIn struct {
 }
 
 func (s *server) updateSchedule(ctx context.Context, in *updateScheduleIn) (*scheduleOut, error) {
+	if m := in.Body.Metadata; m.Value != nil {
+		var faults fault.Fields
+		checkKept(&faults, "", *m.Value)
+		if err := faults.Err(); err != nil {
+			return nil, err
+		}
+	}
 	sch, err := s.d.Schedules.Update(ctx, tenantOf(ctx).ID, in.Schedule, in.Body.change)
 	if err != nil {
 		return nil, err

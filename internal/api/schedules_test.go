@@ -59,6 +59,7 @@ func TestSchedulesThatAreRefused(t *testing.T) {
 		{`{"cron":"@daily","type":"a","payload":1,"uid":""}`, "/uid", "empty"},
 		{`{"cron":"@daily","type":"a"}`, "/payload", "required"},
 		{`{"type":"a","payload":1}`, "/cron", "required"},
+		{`{"cron":"@daily","type":"a","payload":1,"metadata":{"cloudevents":{"time":"x"}}}`, "/metadata/cloudevents/time", "no time"},
 		{`{"cron":"@daily","type":"a","payload":1,"endpoint_ids":["x"]}`, "/endpoint_ids/0", "no such endpoint"},
 	} {
 		p := w.refused(http.StatusUnprocessableEntity, request{method: "POST", path: "/v1/tenants/acme/schedules", body: c.body})
@@ -69,4 +70,10 @@ func TestSchedulesThatAreRefused(t *testing.T) {
 	body := `{"cron":"@daily","type":"a","payload":1,"uid":"one"}`
 	w.must(http.StatusCreated, request{method: "POST", path: "/v1/tenants/acme/schedules", body: body})
 	w.refused(http.StatusConflict, request{method: "POST", path: "/v1/tenants/acme/schedules", body: body})
+	p := w.refused(http.StatusUnprocessableEntity, request{
+		method: "PATCH", path: "/v1/tenants/acme/schedules/one", body: `{"metadata":{"cloudevents":1}}`,
+	})
+	if !p.pointsTo("/metadata/cloudevents") {
+		t.Errorf("a change to what can be no attributes: %+v", p)
+	}
 }
