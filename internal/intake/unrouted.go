@@ -194,8 +194,8 @@ func (i *Intake) breach(d *draft, schemas *subscriptions.Schemas) string {
 	if errors.As(err, &f) && len(f.Fields) > 0 {
 		where = f.Fields[0].Pointer + " " + f.Fields[0].Detail
 	}
-	i.fan.log.Warn().Str("event_id", id.Event.Format(id.ID{Shard: d.tenant.Shard, N: d.events[0].n})).
-		Str("tenant_id", id.Tenant.Format(d.tenant)).Str("type", it.Type).Str("detail", where).Msg("fanout.schema_broken")
+	i.fan.log.Warn().Str("event", id.Event.Format(id.ID{Shard: d.tenant.Shard, N: d.events[0].n})).
+		Str("tenant", id.Tenant.Format(d.tenant)).Str("type", it.Type).Str("detail", where).Msg("fanout.schema_broken")
 	return where
 }
 

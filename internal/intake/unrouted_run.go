@@ -192,7 +192,7 @@ func (i *Intake) putAside(ctx context.Context, u unrouted, why error) (int, erro
 		return 0, pg.Fault(fmt.Errorf("put an event aside: %w", err))
 	}
 	if tag.RowsAffected() > 0 {
-		i.fan.log.Error().Str("event_id", id.Event.Format(id.ID{Shard: u.Shard, N: u.Event})).Time("next_try", next).Err(why).
+		i.fan.log.Error().Str("event", id.Event.Format(id.ID{Shard: u.Shard, N: u.Event})).Time("next_try", next).Err(why).
 			Msg("fanout.put_aside")
 	}
 	return 1, nil
