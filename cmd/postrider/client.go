@@ -216,3 +216,13 @@ func rows[T any](p page) ([]T, error) {
 	}
 	return out, nil
 }
+
+// rest waits, and no longer than ctx.
+func rest(ctx context.Context, d time.Duration) {
+	over := time.NewTimer(d)
+	defer over.Stop()
+	select {
+	case <-over.C:
+	case <-ctx.Done():
+	}
+}

@@ -72,11 +72,8 @@ func (c *client) finished(ctx context.Context, path []string, until time.Time) (
 		if time.Since(asked) >= look {
 			continue
 		}
-		pause := time.NewTimer(min(betweenLooks, time.Until(until))) // it had no place for one who waits, or was stopping
-		select {
-		case <-pause.C:
-		case <-ctx.Done():
-			pause.Stop()
+		rest(ctx, min(betweenLooks, time.Until(until))) // it had no place for one who waits, or was stopping
+		if ctx.Err() != nil {
 			return e, body, context.Cause(ctx)
 		}
 	}

@@ -78,6 +78,15 @@ func span(value string) error {
 	return err
 }
 
+// positive judges a duration that may not be 0.
+func positive(value string) error {
+	d, err := duration.Parse(value)
+	if err == nil && d <= 0 {
+		err = errors.New("it has to be more than 0")
+	}
+	return err
+}
+
 // flagFault says what is wrong with a flag in our words; pflag's quote the function that read the value.
 func flagFault(cmd *cobra.Command, err error) error {
 	var bad *pflag.InvalidValueError

@@ -89,15 +89,6 @@ func passing(err error) bool {
 	return !errors.As(err, &p) || p.Status >= 500 || p.Status == http.StatusTooManyRequests || p.Status == http.StatusRequestTimeout
 }
 
-func rest(ctx context.Context, d time.Duration) {
-	over := time.NewTimer(d)
-	defer over.Stop()
-	select {
-	case <-over.C:
-	case <-ctx.Done():
-	}
-}
-
 func (p *puller) poll(ctx context.Context, wait string) ([]polled, error) {
 	limit := pollAtOnce
 	if p.flags.count > 0 {

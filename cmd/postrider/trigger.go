@@ -103,19 +103,20 @@ func (f *triggerFlags) send(ctx context.Context, r *remote, c *client, tenant, e
 		}
 	}
 	patience, _ := duration.Parse(f.timeout) // it was judged
-	return (&vigil{remote: r, client: c, path: eventPath(tenant, sent.ID), told: map[string]string{}}).keep(ctx, patience)
+	return (&vigil{remote: r, client: c, tenant: tenant, event: sent.ID, told: map[string]string{}}).keep(ctx, patience)
 }
 
 // vigil watches what becomes of an event.
 type vigil struct {
 	*remote
-	client *client
-	path   []string
-	told   map[string]string // how far what was said of each delivery is
-	last   json.RawMessage
+	client        *client
+	tenant, event string
+	told          map[string]string // how far what was said of each delivery is
+	last          json.RawMessage
 }
 
-// How often an event is looked at: quickly at first, since most are through in a moment.
+// How often an event is looked at: quickly at first, since most are through in a moment. The API's ?wait= answers at the end alone,
+// and not at all while something is held; here each attempt is to be told as it comes.
 const (
 	firstLook = 50 * time.Millisecond
 	slowLook  = time.Second
@@ -123,8 +124,8 @@ const (
 
 // keep looks until nothing more is to come, or patience is over.
 func (v *vigil) keep(ctx context.Context, patience time.Duration) error {
-	late := time.NewTimer(patience)
-	defer late.Stop()
+	waiting, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	for pause := firstLook; ; pause = min(2*pause, slowLook) {
 		e, err := v.look(ctx)
 		if err != nil {
@@ -133,22 +134,20 @@ func (v *vigil) keep(ctx context.Context, patience time.Duration) error {
 		if settled(e) {
 			return v.end(e)
 		}
-		next := time.NewTimer(pause)
-		select {
-		case <-next.C:
-		case <-late.C:
-			next.Stop()
-			return errors.Join(v.printLast(), fmt.Errorf("not all of it is through after %s; `postrider events show %s` shows it", patience, e.ID))
-		case <-ctx.Done():
-			next.Stop()
+		rest(waiting, pause)
+		switch {
+		case ctx.Err() != nil:
 			return context.Cause(ctx)
+		case waiting.Err() != nil:
+			return errors.Join(v.printLast(), fmt.Errorf("not all of it is through after %s; `postrider events show %s --tenant %s` shows it",
+				duration.Format(patience), v.event, shellQuote(v.tenant)))
 		}
 	}
 }
 
 // look reads the event and says what is new of its deliveries.
 func (v *vigil) look(ctx context.Context) (event, error) {
-	body, err := v.client.do(ctx, call{method: http.MethodGet, path: v.path})
+	body, err := v.client.do(ctx, call{method: http.MethodGet, path: eventPath(v.tenant, v.event)})
 	if err != nil {
 		return event{}, err
 	}
@@ -210,7 +209,7 @@ func settled(e event) bool {
 		}
 		held = held || d.State == dispatcher.Held.String()
 	}
-	return held || e.Status == "succeeded" || e.Status == "failed" || e.Status == "cancelled"
+	return held || e.finished()
 }
 
 // end says what came of the whole, for the exit code too.

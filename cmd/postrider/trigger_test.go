@@ -103,7 +103,7 @@ func TestTriggerDoesNotWaitForEver(t *testing.T) {
 	})
 	got := cli(t.Context(), nil, "", s.args("trigger", "a", "--tenant", "acme", "--data", "{}", "--wait", "--timeout", "1ms")...)
 	if got.code != exitFailed || !strings.HasSuffix(got.out, "\nep_1 dlv_1: attempt 1 retryable 503; to be tried again in 1m\n") ||
-		!strings.Contains(got.errout, "not all of it is through after 1ms; `postrider events show evt_1` shows it") {
+		!strings.Contains(got.errout, "not all of it is through after 1ms; `postrider events show evt_1 --tenant acme` shows it") {
 		t.Errorf("%+v", got)
 	}
 }

@@ -64,14 +64,6 @@ func newVerify(w world) *cobra.Command {
 	return cmd
 }
 
-func positive(value string) error {
-	d, err := duration.Parse(value)
-	if err == nil && d <= 0 {
-		err = errors.New("it has to be more than 0")
-	}
-	return err
-}
-
 func (f *verifyFlags) question(cmd *cobra.Command, r *remote) (q verifier.Question, err error) {
 	if err := f.check(cmd); err != nil {
 		return q, err
