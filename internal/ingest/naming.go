@@ -58,7 +58,8 @@ func (n Naming) event(m *Message) (client.Event, error) {
 	return e, nil
 }
 
-// CONTRACT §3: what a uid may be. One that looks like an id of ours is none.
+// CONTRACT §3: what a uid may be, and what an id of ours looks like, of a kind to come as well: no message is to have another uid by another
+// version, for it would be taken twice.
 var (
 	uidForm = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,128}$`)
 	idForm  = regexp.MustCompile(`^[a-z]{2,3}_`)
