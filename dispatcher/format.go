@@ -13,7 +13,7 @@ import (
 	"github.com/postrider/postrider/subscriptions"
 )
 
-// body gives what goes to an endpoint, and its content type: the payload as it is, unless its format is another. What that is made of
+// body gives what goes to an endpoint, and its content type: the payload as it is, unless the endpoint's format is another. What that is made of
 // beside the payload is read now, and not with the claim, where it would be a cost to all. Like the payload, it is waited for
 // no longer than the lease leaves time for the attempt.
 func (d *Dispatcher) body(ctx context.Context, c claimed, t *subscriptions.Target, payload []byte) (body []byte, contentType *string, err error) {

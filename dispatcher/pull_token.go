@@ -26,7 +26,7 @@ type Marks struct{ Marker }
 const (
 	tokenForm  = 1  // the first byte: how the rest is laid out
 	tokenHead  = 1  // that
-	tokenFacts = 42 // what is always there: see facts
+	tokenFacts = 42 // the numbers, which are always there; the signature behind them is of any length
 	tokenKey   = 4
 	tokenMark  = 32
 	maxToken   = 4096 // characters

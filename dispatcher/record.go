@@ -97,7 +97,7 @@ func (d *Dispatcher) record(ctx context.Context, results []result, again bool) (
 	return d.book(registering, results, again)
 }
 
-// book is record for results of which none was made by this process's requests: it need not have said what those are called.
+// book is the transaction of record. By itself it is for who makes no requests, and so need not register what those are called.
 func (d *Dispatcher) book(ctx context.Context, results []result, again bool) (won []result, err error) {
 	ctx, cancel := context.WithTimeout(ctx, dbPatience)
 	defer cancel()

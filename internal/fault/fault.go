@@ -37,6 +37,9 @@ type Field struct {
 	Detail  string // what is wrong there, in words for the caller
 }
 
+// String says where and what, in one line.
+func (f Field) String() string { return strings.TrimSpace(f.Pointer + " " + f.Detail) }
+
 // Error is a fault with its code. Detail and Fields are shown to callers, so they hold no secret and no internal
 // address; the wrapped error is for the log alone.
 type Error struct {
@@ -53,7 +56,7 @@ func (e *Error) Error() string {
 		parts = append(parts, e.Detail)
 	}
 	for _, f := range e.Fields {
-		parts = append(parts, strings.TrimSpace(f.Pointer+" "+f.Detail))
+		parts = append(parts, f.String())
 	}
 	if e.err != nil {
 		parts = append(parts, e.err.Error())

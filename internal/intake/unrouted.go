@@ -192,7 +192,7 @@ func (i *Intake) breach(d *draft, schemas *subscriptions.Schemas) string {
 	where := err.Error()
 	var f *fault.Error
 	if errors.As(err, &f) && len(f.Fields) > 0 {
-		where = f.Fields[0].Pointer + " " + f.Fields[0].Detail
+		where = f.Fields[0].String()
 	}
 	i.fan.log.Warn().Str("event", id.Event.Format(id.ID{Shard: d.tenant.Shard, N: d.events[0].n})).
 		Str("tenant", id.Tenant.Format(d.tenant)).Str("type", it.Type).Str("detail", where).Msg("fanout.schema_broken")

@@ -247,7 +247,7 @@ func reason(err error) string {
 		return "an internal fault: the log has more"
 	}
 	if len(f.Fields) > 0 {
-		return f.Fields[0].Pointer + ": " + f.Fields[0].Detail
+		return f.Fields[0].String()
 	}
 	return f.Detail
 }

@@ -90,7 +90,7 @@ func nextOf(t Timetable, paused bool, now time.Time, last *time.Time) *time.Time
 	return &next
 }
 
-// Those that its owner says, of both statements.
+// columns are those that its owner says, of both statements.
 func (t Terms) columns() (pgx.StrictNamedArgs, error) {
 	args := pgx.StrictNamedArgs{
 		"uid": t.UID, "description": t.Description, "cron": t.Cron, "timezone": t.Timezone, "type": t.Type,
@@ -153,6 +153,7 @@ func (s *Schedules) note(ctx context.Context, b *pgx.Batch, sch Schedule, action
 	})
 }
 
+// Index schedules_pkey.
 const updateSQL = `
 UPDATE schedules SET uid = nullif(@uid, ''), description = @description, cron = @cron, timezone = @timezone, type = @type,
     content_type = coalesce(nullif(@content_type, ''), 'application/json'), payload = @payload, group_key = nullif(@group_key, ''),
@@ -245,7 +246,7 @@ func (s *Schedules) Delete(ctx context.Context, tenant id.ID, ref string) error 
 	return nil
 }
 
-// The tenants that are gone, by their primary keys.
+// It reads all schedules, of which there are few, and their tenants by tenants_pkey.
 const dropOrphansSQL = `
 WITH orphans AS MATERIALIZED (
     SELECT s.shard, s.id FROM schedules s JOIN tenants t ON t.shard = s.shard AND t.id = s.tenant_id
