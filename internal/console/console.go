@@ -116,7 +116,7 @@ func (p *pages) frame(v *web.Visit) any {
 func funcs() template.FuncMap {
 	return template.FuncMap{
 		"deliveryID": id.Delivery.Format, "eventID": id.Event.Format, "endpointID": id.Endpoint.Format,
-		"tenantID": id.Tenant.Format, "attemptID": id.Attempt.Format, "hideQuery": dispatcher.Place, "alertID": id.Alert.Format, "jobID": id.Job.Format, "keyID": id.Key.Format,
+		"tenantID": id.Tenant.Format, "attemptID": id.Attempt.Format, "place": dispatcher.Place, "alertID": id.Alert.Format, "jobID": id.Job.Format, "keyID": id.Key.Format,
 		"scheduleID": id.Schedule.Format,
 	}
 }

@@ -109,7 +109,7 @@ func (p *pages) frame(v *web.Visit) any {
 func funcs() template.FuncMap {
 	return template.FuncMap{
 		"deliveryID": id.Delivery.Format, "eventID": id.Event.Format, "endpointID": id.Endpoint.Format,
-		"jobID": id.Job.Format, "hideQuery": dispatcher.Place,
+		"jobID": id.Job.Format, "place": dispatcher.Place,
 	}
 }
 
