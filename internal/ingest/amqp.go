@@ -131,10 +131,16 @@ func (r *rabbit) refuse(ctx context.Context, d amqp.Delivery, reason string) err
 		Headers: headers, ContentType: d.ContentType, ContentEncoding: d.ContentEncoding, DeliveryMode: amqp.Persistent,
 		CorrelationId: d.CorrelationId, MessageId: d.MessageId, Timestamp: d.Timestamp, Type: d.Type, AppId: d.AppId, Body: d.Body,
 	})
+	if err != nil && r.channel.IsClosed() {
+		return fmt.Errorf("put it into %s: %w: %w", r.RefusedTo, ErrBrokerAway, err)
+	}
 	if err != nil {
 		return fmt.Errorf("put it into %s: %w", r.RefusedTo, err)
 	}
 	stored, err := confirmed.WaitContext(ctx)
+	if !stored && (ctx.Err() != nil || r.channel.IsClosed()) {
+		return fmt.Errorf("put it into %s: %w", r.RefusedTo, errors.Join(ErrBrokerAway, err))
+	}
 	if err != nil || !stored {
 		return errors.Join(fmt.Errorf("put it into %s: the broker did not confirm it", r.RefusedTo), err)
 	}
@@ -143,7 +149,10 @@ func (r *rabbit) refuse(ctx context.Context, d amqp.Delivery, reason string) err
 		return fmt.Errorf("put it into %s: there is no such queue any more", r.RefusedTo)
 	default:
 	}
-	return d.Ack(false) //nolint:wrapcheck // its caller says which message it is about
+	if err := d.Ack(false); err != nil {
+		return fmt.Errorf("acknowledge it: %w: %w", ErrBrokerAway, err)
+	}
+	return nil
 }
 
 // Empty is true after a fetch that brought nothing: the broker tells of no more.

@@ -9,6 +9,7 @@ package ingest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -150,7 +151,11 @@ func (r *run) take(ctx context.Context, messages []*Message) error {
 
 // refuse keeps a message apart.
 func (r *run) refuse(ctx context.Context, m *Message, cause error) error {
-	if err := m.Refuse(ctx, cause.Error()); err != nil {
+	switch err := m.Refuse(ctx, cause.Error()); {
+	case errors.Is(err, ErrBrokerAway):
+		r.Log.Warn().Str("message", m.name()).Str("key", m.Key).Err(err).Msg("ingest.broker_unavailable") // it comes again
+		return nil
+	case err != nil:
 		return fmt.Errorf("message %s (%s): %w; it was not acknowledged: %w", m.name(), m.Key, cause, err)
 	}
 	m.answered = true

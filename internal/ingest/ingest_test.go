@@ -25,6 +25,7 @@ type queue struct {
 	refused map[string]string
 	fails   int // so many fetches first
 	nowhere bool
+	away    int // so many refusals first
 }
 
 func (q *queue) put(messages ...ingest.Message) *queue {
@@ -35,6 +36,10 @@ func (q *queue) put(messages ...ingest.Message) *queue {
 		m.Refuse = func(_ context.Context, reason string) error {
 			if q.nowhere {
 				return errors.New("nowhere")
+			}
+			if q.away--; q.away >= 0 {
+				q.open = append(q.open, m) // as it was not acknowledged
+				return fmt.Errorf("put it apart: %w", ingest.ErrBrokerAway)
 			}
 			q.refused[m.ID] = reason
 			return nil
@@ -235,6 +240,17 @@ func TestRunThatEnds(t *testing.T) {
 				t.Errorf("acknowledged %q", q.acked)
 			}
 		})
+	}
+}
+
+// So is a broker that goes away while a message is put apart.
+func TestRefusalsThatWait(t *testing.T) {
+	t.Parallel()
+	q := (&queue{away: 2}).put(message("1", `1`))
+	s := &server{rule: func([]client.Event) error { return refusal(422) }}
+	total, err := run(t, q, s, ingest.Options{Naming: ingest.Naming{Tenant: "acme"}})
+	if err != nil || total.Refused != 1 || len(s.calls) != 3 || q.refused["1"] == "" {
+		t.Errorf("%v, %v, %d calls, %v", total, err, len(s.calls), q.refused)
 	}
 }
 

@@ -171,10 +171,16 @@ func (s *jetStream) refuse(ctx context.Context, from jetstream.Msg, place, reaso
 		again.Header.Set(jetstream.MsgIDHeader, "refused:"+place)
 		_, err = s.js.PublishMsg(ctx, again)
 	}
+	if err != nil && (ctx.Err() != nil || !s.conn.IsConnected() || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout)) {
+		return fmt.Errorf("publish it to %s: %w: %w", s.RefusedTo, ErrBrokerAway, err)
+	}
 	if err != nil {
 		return fmt.Errorf("publish it to %s: %w", s.RefusedTo, err)
 	}
-	return from.Ack() //nolint:wrapcheck // its caller says which message it is about
+	if err := from.Ack(); err != nil {
+		return fmt.Errorf("acknowledge it: %w: %w", ErrBrokerAway, err)
+	}
+	return nil
 }
 
 // Extend is described at Source.

@@ -16,6 +16,9 @@ const (
 	headerID     = "postrider-refused-id"   // of one whose Nats-Msg-Id the stream of what was refused had already
 )
 
+// ErrBrokerAway means that a message could not be kept apart for now. It was not acknowledged, so the broker hands it out again.
+var ErrBrokerAway = errors.New("the broker is away")
+
 var errNowhere = errors.New("there is no --refused-to where it could be kept")
 
 // oneLine is text that a header can hold.
