@@ -84,7 +84,7 @@ func (r *run) send(ctx context.Context, letters []letter) error {
 		case !errors.As(err, &refusal) || !lasting(refusal.Status):
 			r.Log.Warn().Int("messages", len(letters)).Err(err).Msg("ingest.server_unavailable")
 			waits.wait(ctx)
-		case !aboutContent(refusal.Status), refusal.Status == http.StatusNotFound && r.Tenant != "": // a tenant that was mistyped
+		case !aboutContent(refusal), refusal.Status == http.StatusNotFound && r.Tenant != "": // a tenant that was mistyped
 			return fmt.Errorf("enqueue %d messages, none of which was acknowledged: %w", len(letters), err)
 		default:
 			if letters, err = r.sort(ctx, letters, refusal); err != nil {
@@ -112,9 +112,13 @@ func lasting(status int) bool {
 	return status < 500 && status != http.StatusRequestTimeout && status != http.StatusTooEarly && status != http.StatusTooManyRequests
 }
 
-// aboutContent reports whether a refusal is about what was sent, and not about who sent it or to where.
-func aboutContent(status int) bool {
-	switch status {
+// aboutContent reports whether a refusal is about what was sent, and not about who sent it or to where. Without a word it is not
+// Postrider's: the URL is another server's.
+func aboutContent(refusal *client.Error) bool {
+	if refusal.Status != 0 && refusal.Detail == "" {
+		return false
+	}
+	switch refusal.Status {
 	case 0, http.StatusBadRequest, http.StatusNotFound, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType,
 		http.StatusUnprocessableEntity:
 		return true

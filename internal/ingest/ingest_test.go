@@ -226,12 +226,18 @@ func TestRunThatEnds(t *testing.T) {
 		"the key":        {refusal(401), false, ingest.Naming{Tenant: "acme"}, "401"},
 		"the scope":      {refusal(403), false, ingest.Naming{Tenant: "acme"}, "403"},
 		"the tenant":     {refusal(404), false, ingest.Naming{Tenant: "acme"}, "404"},
+		"not Postrider":  {&client.Error{Status: 404, Title: "Not Found"}, false, ingest.Naming{}, "404"},
 		"nowhere to put": {refusal(422), true, ingest.Naming{Tenant: "acme"}, "message 1 (a)"},
 		"of nobody":      {nil, true, ingest.Naming{}, "--tenant"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			q := (&queue{nowhere: c.nowhere}).put(message("1", `1`), message("2", `2`))
+			if name == "not Postrider" {
+				for _, m := range q.open {
+					m.Header = map[string]string{ingest.HeaderTenant: "acme"}
+				}
+			}
 			_, err := run(t, q, &server{rule: func([]client.Event) error { return c.rule }}, ingest.Options{Naming: c.naming, Batch: 2})
 			if err == nil || !strings.Contains(err.Error(), c.says) {
 				t.Error(err)
