@@ -135,7 +135,6 @@ func wire(
 		w.addFanOut()
 	}
 	if r.api {
-		w.addPull()
 		if err := w.addAPI(ctx, open); err != nil {
 			return nil, err
 		}

@@ -210,6 +210,7 @@ func (w *wiring) addAPI(ctx context.Context, open func(context.Context) (net.Lis
 	if err := w.intake.TellLimits(ctx); err != nil {
 		return fmt.Errorf("tell producers events.max_payload: %w", err)
 	}
+	w.addPull()
 	l, err := open(ctx)
 	if err != nil {
 		return err
