@@ -47,6 +47,7 @@ func (r *remote) client() (*client, error) {
 	if key == "" {
 		key = r.w.env("POSTRIDER_API_KEY")
 	}
+	none := ""
 	if base == "" || key == "" {
 		dev, err := readDevState(r.dir)
 		if err != nil && key == "" {
@@ -55,10 +56,13 @@ func (r *remote) client() (*client, error) {
 		if dev.URL != "" && (base == "" || base == dev.URL) && (key == "" || key == dev.Key) {
 			base, key = dev.URL, dev.Key
 		}
+		if dev.URL == "" {
+			none = fmt.Sprintf("; none runs in %s, and one that runs in another folder is found by its --dir", r.dir)
+		}
 	}
 	if key == "" {
 		return nil, errors.New("no API key: give one by POSTRIDER_API_KEY or --api-key (`postrider keys create` makes one), " +
-			"or start `postrider dev`, whose own is found by itself")
+			"or start `postrider dev`, whose own is found by itself" + none)
 	}
 	if base == "" {
 		base = defaultURL

@@ -42,6 +42,8 @@ func TestWhereACallGoesAndWithWhichKey(t *testing.T) {
 		switch {
 		case c.key == "" && (err == nil || !strings.HasPrefix(err.Error(), "no API key: ")):
 			t.Errorf("%s: %v, %v, want to be refused", name, client, err)
+		case c.key == "" && strings.Contains(err.Error(), "none runs in "+c.remote.dir) != (c.remote.dir != dev):
+			t.Errorf("%s: %v", name, err)
 		case c.key == "":
 		case err != nil || client.base != c.base || client.key != c.key:
 			t.Errorf("%s: %+v, %v, want %s and %s", name, client, err, c.base, c.key)
