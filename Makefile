@@ -21,7 +21,7 @@ FUZZ ?=
 # What `make browser` looks at, or that it takes the pictures of docs/screenshots: make browser BROWSERFLAGS="-only deliveries,portal"
 BROWSERFLAGS ?=
 
-.PHONY: help run build test chaos check fmt interop browser bench profile soak smoke fuzz clean
+.PHONY: help run build test chaos ops check fmt interop browser bench profile soak smoke fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,6 +45,10 @@ test: ## test everything with the race detector, on a throw-away PostgreSQL (PKG
 chaos: ## break processes, PostgreSQL, clocks and receivers under load; nothing may be lost (TESTFLAGS=-short)
 	@scripts/deps server chaos
 	@scripts/chaos $(TESTFLAGS)
+
+ops: ## what operating needs: promtool, linters of deploy/, mail and HTTP sinks, a pooler, retention (TESTFLAGS="-run Mail")
+	@scripts/deps server ops
+	@scripts/ops $(TESTFLAGS)
 
 check: ## formatting, linters, unreachable code, go.mod, vet
 	@scripts/deps shellcheck
