@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -124,22 +123,5 @@ func TestTheReceiverIsDescribed(t *testing.T) {
 	refused := devreceiver.Received{EventID: "evt_\x1b", Err: errors.New("no\nsignature")}
 	if out := describe(refused); out != "receiver: REFUSED evt_\ufffd (?, attempt ?): no\ufffdsignature\n" {
 		t.Errorf("%q", out)
-	}
-}
-
-func TestVersion(t *testing.T) {
-	t.Parallel()
-	var v map[string]string
-	if err := json.Unmarshal([]byte(must(t, nil, "version", "--json")), &v); err != nil || v["version"] == "" || v["go"] == "" {
-		t.Errorf("%v, %v", v, err)
-	}
-	if out := must(t, nil, "version"); !strings.HasPrefix(out, "postrider "+v["version"]+" ") {
-		t.Errorf("%q", out)
-	}
-	if flag, out := must(t, nil, "--version"), must(t, nil, "version"); flag != out {
-		t.Errorf("--version says %q, version %q", flag, out)
-	}
-	if got := userAgent(); got != "Postrider/"+v["version"] {
-		t.Errorf("User-Agent %s", got)
 	}
 }

@@ -9,7 +9,7 @@ import (
 // newRoot makes the tree of commands.
 func newRoot(w world) *cobra.Command {
 	root := group("postrider", "Reliable webhooks on PostgreSQL",
-		newDev(w), newServe(w), newMigrate(w), newConfig(w), newSecrets(w), newKeys(w), newAuditLog(w),
+		newDev(w), newServe(w), newHealth(w), newMigrate(w), newConfig(w), newSecrets(w), newKeys(w), newAuditLog(w),
 		newTenants(w), newEndpoints(w), newEventTypes(w), newPortal(w),
 		newEvents(w), newSchedules(w), newIngest(w), newDeliveries(w), newJobs(w),
 		newListen(w), newTrigger(w), newVerify(w), newVersion(w))
@@ -21,7 +21,7 @@ func newRoot(w world) *cobra.Command {
 	root.SetErr(w.stderr)
 	root.SetFlagErrorFunc(flagFault)
 	root.SetHelpCommand(newHelp())
-	root.Version = versionLine() // makes --version
+	root.Version = thisBuild().String() // makes --version
 	root.SetVersionTemplate("{{.Version}}\n")
 	return root
 }

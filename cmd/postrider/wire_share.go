@@ -71,7 +71,7 @@ func (w *wiring) share(ctx context.Context) error {
 }
 
 func metricLabels() metrics.Labels {
-	l := metrics.Labels{Version: buildVersion()}
+	l := metrics.Labels{Version: buildVersion(), Revision: thisBuild().revision()}
 	for _, o := range dispatcher.Outcomes() {
 		l.Outcomes = append(l.Outcomes, o.String())
 	}

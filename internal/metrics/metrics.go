@@ -29,6 +29,7 @@ type Labels struct {
 	States   []string // of deliveries
 	Failures []string // of authentications
 	Version  string   // of this build
+	Revision string   // the commit it was made of
 }
 
 // New makes the figures and registers them. Registering twice panics: a process has one of each.
@@ -78,8 +79,8 @@ func New(reg prometheus.Registerer, labels Labels) *Metrics {
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "postrider_build_info",
 		Help: "1, with the build in its labels.",
-	}, []string{"version", "goversion"})
-	build.WithLabelValues(labels.Version, runtime.Version()).Set(1)
+	}, []string{"version", "revision", "goversion"})
+	build.WithLabelValues(labels.Version, labels.Revision, runtime.Version()).Set(1)
 	for _, o := range labels.Outcomes {
 		m.attempts.WithLabelValues(o)
 	}

@@ -19,7 +19,7 @@ import (
 var _ dispatcher.Metrics = (*metrics.Metrics)(nil)
 
 func labels() metrics.Labels {
-	l := metrics.Labels{Version: "1.2.3"}
+	l := metrics.Labels{Version: "1.2.3", Revision: "0123abc"}
 	for _, o := range dispatcher.Outcomes() {
 		l.Outcomes = append(l.Outcomes, o.String())
 	}
@@ -69,7 +69,7 @@ func TestEverySeriesIsThereFromTheStart(t *testing.T) {
 	metrics.New(reg, labels())
 	want := []string{
 		"postrider_alerts_open 0", "postrider_attempt_duration_seconds 0 0",
-		"postrider_build_info{goversion=" + runtime.Version() + ",version=1.2.3} 1",
+		"postrider_build_info{goversion=" + runtime.Version() + ",revision=0123abc,version=1.2.3} 1",
 		"postrider_delivery_latency_seconds 0 0", "postrider_events_accepted_total 0", "postrider_in_flight 0",
 		"postrider_oldest_due_seconds 0",
 	}
