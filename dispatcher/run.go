@@ -91,6 +91,9 @@ func (d *Dispatcher) runClaim(ctx, work context.Context) {
 	sweep := time.NewTicker(pollEvery)
 	defer sweep.Stop()
 	for ctx.Err() == nil {
+		if d.deps.Round != nil {
+			d.deps.Round()
+		}
 		more, err := d.claimRound(ctx, work)
 		if err != nil && ctx.Err() == nil {
 			d.log.Error().Err(err).Msg("claim.failed")

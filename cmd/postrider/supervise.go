@@ -15,17 +15,21 @@ type part struct {
 	name string
 	run  func(ctx context.Context) error // until ctx ends, and then until what it had begun is over
 	stop time.Duration                   // how long that may take
+	// pulse is beaten each round; nil: the part has no rounds, or may rightly take long over one.
+	pulse *pulse
 }
 
 // supervise starts the parts in order and waits until ctx ends or one of them does; then it stops them all, last first,
 // each when the one after it is done, so that nobody is without what it stands on. A part that does not stop in its time
-// is left behind, and said to be.
-func supervise(ctx context.Context, log zerolog.Logger, parts []part) error {
+// is left behind, and said to be. The service manager, if there is one, is told all along.
+func supervise(ctx context.Context, log zerolog.Logger, parts []part, told *manager) error {
 	died := make(chan error, len(parts))
 	started := make([]*running, 0, len(parts))
 	for _, p := range parts {
 		started = append(started, start(p, died))
 	}
+	told.started(parts)
+	defer told.stopped()
 	var err error
 	select {
 	case <-ctx.Done():
@@ -33,7 +37,9 @@ func supervise(ctx context.Context, log zerolog.Logger, parts []part) error {
 	case err = <-died:
 		log.Error().Err(err).Msg("stopping")
 	}
+	told.stopping()
 	for _, r := range slices.Backward(started) {
+		told.ends(r.part)
 		err = errors.Join(err, r.end())
 	}
 	log.Info().Msg("stopped")

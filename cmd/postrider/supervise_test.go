@@ -46,7 +46,7 @@ func TestPartsStopLastFirstEachWhenTheOneAfterItIsDone(t *testing.T) {
 		go func() {
 			done <- supervise(ctx, zerolog.New(&log), []part{
 				d.worker("first", 0), d.worker("second", time.Second), d.worker("third", 3*time.Second),
-			})
+			}, nil)
 		}()
 		synctest.Wait()
 		if len(d.lines) != 0 {
@@ -81,7 +81,7 @@ func TestAPartThatEndsStopsTheRest(t *testing.T) {
 				d.worker("first", 0),
 				{name: "the server", stop: time.Second, run: func(context.Context) error { return c.err }},
 				d.worker("last", 0),
-			})
+			}, nil)
 			if err == nil || err.Error() != c.want {
 				t.Errorf("%v, want %s", err, c.want)
 			}
@@ -105,7 +105,7 @@ func TestAPartThatDoesNotStopIsLeftBehindAndNamed(t *testing.T) {
 		}}
 		cancel()
 		begin := time.Now()
-		err := supervise(ctx, zerolog.Nop(), []part{d.worker("first", 0), stuck, broken})
+		err := supervise(ctx, zerolog.Nop(), []part{d.worker("first", 0), stuck, broken}, nil)
 		if took := time.Since(begin); took != 7*time.Second {
 			t.Errorf("it waited %v", took)
 		}

@@ -49,7 +49,8 @@ func TestABuildIsDescribed(t *testing.T) {
 		"make build":             {build{Version: "v1.2.3-4-g0123456-dirty"}, inGit, "postrider 1.2.3-4-g0123456-dirty (commit 0123456789ab of 2026-11-30T09:00:00Z, with changes, " + platform, sum + "-dirty"},
 		"go install of a module": {build{}, found("v1.2.3"), "postrider 1.2.3 (" + platform, "unknown"},
 		"an image": {
-			build{Version: "v1.2.3", Commit: sum, Date: "2026-11-30T10:00:00+01:00"}, found("(devel)"),
+			build{Version: "v1.2.3", Commit: sum, Date: "2026-11-30T10:00:00+01:00"},
+			found("(devel)"),
 			"postrider 1.2.3 (commit 0123456789ab of 2026-11-30T09:00:00Z, " + platform, sum,
 		},
 		"what is said goes first": {build{Version: "1.2.3", Commit: other + "-dirty"}, inGit, "postrider 1.2.3 (commit fedcba987654, with changes, " + platform, other + "-dirty"},

@@ -30,13 +30,15 @@ type app struct {
 	addr  net.Addr // of the HTTP API; nil without the role
 	log   zerolog.Logger
 	db    *database
+	// manager is told how the process is; nil: nobody is.
+	manager *manager
 	// sockets are open already. Running the parts closes them; close does when they never run.
 	sockets []net.Listener
 }
 
 // run runs the parts until ctx ends or one of them fails, and leaves nothing open.
 func (a *app) run(ctx context.Context) error {
-	return errors.Join(supervise(ctx, a.log, a.parts), a.db.close())
+	return errors.Join(supervise(ctx, a.log, a.parts, a.manager), a.db.close())
 }
 
 // close gives up an app that never ran.

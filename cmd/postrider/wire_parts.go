@@ -77,10 +77,12 @@ func (w *wiring) addHealth(ctx context.Context) {
 
 // addClock keeps in step with the database's clock, which may be set, or become another machine's.
 func (w *wiring) addClock() {
-	w.add(part{name: "the clock", stop: settle, run: func(ctx context.Context) error {
+	p := newPulse()
+	w.add(part{name: "the clock", stop: settle, pulse: p, run: func(ctx context.Context) error {
 		tick := time.NewTicker(clockEvery)
 		defer tick.Stop()
 		for was := time.Duration(0); ; {
+			p.beat()
 			switch off := w.db.clock.Off(); {
 			case off != 0 && was == 0:
 				w.log.Warn().Dur("ahead", off).Msg("clock.database_was_set")
@@ -114,10 +116,12 @@ func (w *wiring) addCatalogue(ctx context.Context) {
 	if err := w.store.Catalogue().Refresh(ctx); err != nil { // before the first event
 		w.log.Warn().Err(err).Msg("catalogue.failed")
 	}
-	w.add(part{name: "the catalogue", stop: settle, run: func(ctx context.Context) error {
+	p := newPulse()
+	w.add(part{name: "the catalogue", stop: settle, pulse: p, run: func(ctx context.Context) error {
 		tick := time.NewTicker(subscriptions.CatalogueEvery)
 		defer tick.Stop()
 		for failing := false; ; {
+			p.beat()
 			err := w.store.Catalogue().Refresh(ctx)
 			if err != nil && !failing && ctx.Err() == nil { // it looks every second: once is enough
 				w.log.Warn().Err(err).Msg("catalogue.failed")
@@ -172,6 +176,7 @@ func (w *wiring) addPull() {
 // addDispatcher adds what sends deliveries.
 func (w *wiring) addDispatcher() {
 	c := w.cfg.Delivery
+	p := newPulse()
 	client := egress.New(egress.Config{Policy: w.policy, ConnectTimeout: c.ConnectTimeout, ProxyURL: c.ProxyURL})
 	d := dispatcher.New(dispatcher.Config{
 		RetrySchedule: c.RetrySchedule, RetryJitter: c.RetryJitter, Timeout: c.Timeout, Lease: c.Lease,
@@ -180,11 +185,11 @@ func (w *wiring) addDispatcher() {
 		Grace: c.Timeout + drainSlack,
 	}, dispatcher.Deps{
 		DB: w.db.pool, Queue: w.db.queue, IDs: w.db.ids, Now: w.db.clock.Now, Doer: client, Store: w.store, Desk: w.desk, Metrics: w.metrics,
-		Tally: w.tally, Log: w.log, WallTime: time.Now,
+		Tally: w.tally, Log: w.log, WallTime: time.Now, Round: p.beat,
 	})
 	w.wake, w.accepted, w.forget = d.Wake, d.Accepted, d.Forget
 	// Its grace is for the requests on their way, and once more for what is recorded of them.
-	w.add(part{name: "the dispatcher", stop: 2*(c.Timeout+drainSlack) + settle, run: func(ctx context.Context) error {
+	w.add(part{name: "the dispatcher", stop: 2*(c.Timeout+drainSlack) + settle, pulse: p, run: func(ctx context.Context) error {
 		defer client.CloseIdleConnections()
 		return d.Run(ctx)
 	}})
