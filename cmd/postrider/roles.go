@@ -9,7 +9,7 @@ import (
 type roles struct {
 	api        bool // takes requests
 	dispatcher bool // sends deliveries
-	scheduler  bool // keeps house: partitions, sweeps, alerts' notices
+	scheduler  bool // keeps house: partitions, sweeps
 }
 
 // allRoles is what a process does unless it is told otherwise.

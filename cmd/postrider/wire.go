@@ -120,10 +120,11 @@ func wire(
 	w.addClock()
 	w.addNode()
 	w.addCatalogue(ctx)
+	if err := w.addSender(); err != nil {
+		return nil, err
+	}
 	if r.scheduler {
-		if err := w.addScheduler(); err != nil {
-			return nil, err
-		}
+		w.addScheduler()
 	}
 	if r.dispatcher || r.api {
 		w.addTally()

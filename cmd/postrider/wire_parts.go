@@ -136,22 +136,29 @@ func (w *wiring) addCatalogue(ctx context.Context) {
 	}})
 }
 
-// addScheduler adds what keeps house.
-func (w *wiring) addScheduler() error {
-	notices, err := alert.NewSender(w.cfg.Alerts.URLs, w.log, w.db.pool, w.db.clock.Now)
+// addSender adds what tells of alerts.
+func (w *wiring) addSender() error {
+	s, err := alert.NewSender(alert.SenderConfig{URLs: w.cfg.Alerts.URLs}, alert.SenderDeps{
+		DB: w.db.pool, Now: w.db.clock.Now, Log: w.log,
+	})
 	if err != nil {
-		return fmt.Errorf("use alerts.urls: %w", err)
+		return fmt.Errorf("tell of alerts: %w", err)
 	}
+	w.add(part{name: "the sender of alerts", stop: settle, run: s.Run})
+	return nil
+}
+
+// addScheduler adds what keeps house.
+func (w *wiring) addScheduler() {
 	u := upkeep.New(upkeep.Deps{
 		DB: w.db.pool, Now: w.db.clock.Now, Log: w.log, Metrics: w.metrics, Store: w.store, Desk: w.desk, Alerts: w.alerts,
-		Notices: notices, Jobs: w.jobs.DropOld, Schedules: w.schedules.DropOrphans, Keys: w.intake.DropExpiredKeys, UIDs: w.intake.DropOrphanUIDs,
+		Jobs: w.jobs.DropOld, Schedules: w.schedules.DropOrphans, Keys: w.intake.DropExpiredKeys, UIDs: w.intake.DropOrphanUIDs,
 		Audit: audit.NewLog(w.db.pool), KeepAudit: w.cfg.Retention.AuditLog, Sessions: w.sessions.DropEnded,
 		Stats: w.stats, KeepStats: w.cfg.Retention.Attempts,
 		KeepKeys: w.cfg.Retention.IdempotencyKeys, KeepEvents: w.cfg.Retention.Events,
 	})
 	w.add(part{name: "the scheduler", stop: 2 * settle, run: u.Run}, part{name: "the jobs", stop: 2 * settle, run: w.jobs.Run},
 		part{name: "the schedules", stop: 2 * settle, run: w.schedules.Run})
-	return nil
 }
 
 // addTally adds what counts attempts. It goes on counting until nothing more is recorded.

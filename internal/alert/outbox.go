@@ -14,20 +14,30 @@ import (
 
 // notice is a claimed notice with what there is to tell about its alert.
 type notice struct {
-	Shard      int16
-	ID         int64
-	Alert      int64
-	Tenant     int64
+	claimed
+	subject
+}
+
+// claimed is a notice as the outbox has it.
+type claimed struct {
+	Shard    int16
+	ID       int64
+	Alert    int64
+	Verb     string // notice_kind
+	Detail   string
+	Attempts int
+	SentTo   []string
+}
+
+// subject is the alert that a notice is about, as it stands now.
+type subject struct {
+	Tenant     int64 // 0: it is about no tenant's endpoint
 	TenantName string
 	Endpoint   int64
-	Verb       string // notice_kind
-	Kind       string // alert_kind
-	Detail     string
+	Kind       string
 	Count      int
 	OpenedAt   time.Time
 	ResolvedAt *time.Time
-	Attempts   int
-	SentTo     []string
 }
 
 // At idle this is all that is done: one look into alert_notices_unsent, which is empty then, instead of 256.
@@ -44,11 +54,17 @@ WITH due AS MATERIALIZED (
             AND e.given_up_at IS NULL AND e.alert_id = n.alert_id AND e.id < n.id)
     ORDER BY n.next_try_at, n.id LIMIT @limit FOR UPDATE OF n SKIP LOCKED
 )
-UPDATE alert_notices n SET attempts = n.attempts + 1, next_try_at = @leased_until
-FROM due d, alerts a JOIN tenants t ON t.shard = a.shard AND t.id = a.tenant_id
-WHERE n.shard = @shard AND n.id = d.id AND a.shard = @shard AND t.shard = @shard AND a.id = n.alert_id
-RETURNING n.shard, n.id, a.id AS alert, a.tenant_id AS tenant, t.name AS tenant_name, a.endpoint_id AS endpoint,
-    n.kind::text AS verb, a.kind::text AS kind, n.detail, a.count, a.opened_at, a.resolved_at, n.attempts, n.sent_to`
+UPDATE alert_notices n SET attempts = n.attempts + 1, next_try_at = @leased_until, leased_until = @leased_until
+FROM due d
+WHERE n.shard = @shard AND n.id = d.id
+RETURNING n.shard, n.id, n.alert_id AS alert, n.kind::text AS verb, n.detail, n.attempts, n.sent_to`
+
+// By the primary keys.
+const subjectsSQL = `
+SELECT a.id, a.tenant_id AS tenant, t.name AS tenant_name, a.endpoint_id AS endpoint, a.kind::text AS kind, a.count, a.opened_at,
+    a.resolved_at
+FROM alerts a JOIN tenants t ON t.shard = @shard AND t.id = a.tenant_id
+WHERE a.shard = @shard AND a.id = ANY (@alerts::bigint[])`
 
 // claim takes up to roundSize due notices. A bucket that cannot be read does not keep the others waiting: its error
 // comes back only when no other bucket has work.
@@ -72,9 +88,13 @@ func (s *Sender) claim(ctx context.Context) ([]notice, error) {
 			"shard": shard, "now": now, "limit": roundSize - len(out), "leased_until": now.Add(noticeLease),
 		})
 		if err == nil {
-			var some []notice
-			some, err = pgx.CollectRows(rows, pgx.RowToStructByName[notice])
-			out = append(out, some...)
+			var some []claimed
+			some, err = pgx.CollectRows(rows, pgx.RowToStructByName[claimed])
+			if err == nil && len(some) > 0 {
+				var all []notice
+				all, err = s.describe(ctx, shard, some)
+				out = append(out, all...)
+			}
 		}
 		if err != nil {
 			errs = errors.Join(errs, pg.Fault(fmt.Errorf("claim notices of bucket %d: %w", shard, err)))
@@ -84,6 +104,37 @@ func (s *Sender) claim(ctx context.Context) ([]notice, error) {
 		return out, nil
 	}
 	return nil, errs
+}
+
+// describe adds what the notices of a bucket are about. One whose alert is gone (old alerts go with their notices) is left out.
+func (s *Sender) describe(ctx context.Context, shard int16, some []claimed) ([]notice, error) {
+	alerts := make([]int64, len(some))
+	for i, n := range some {
+		alerts[i] = n.Alert
+	}
+	rows, err := s.db.Query(ctx, subjectsSQL, pgx.StrictNamedArgs{"shard": shard, "alerts": alerts})
+	if err != nil {
+		return nil, fmt.Errorf("read what notices are about: %w", err)
+	}
+	type keyed struct {
+		ID int64
+		subject
+	}
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByName[keyed])
+	if err != nil {
+		return nil, fmt.Errorf("read what notices are about: %w", err)
+	}
+	about := make(map[int64]subject, len(found))
+	for _, f := range found {
+		about[f.ID] = f.subject
+	}
+	out := make([]notice, 0, len(some))
+	for _, n := range some {
+		if a, ok := about[n.Alert]; ok {
+			out = append(out, notice{n, a})
+		}
+	}
+	return out, nil
 }
 
 const markSentSQL = `

@@ -36,11 +36,22 @@ type Sender struct {
 	channels []*channel
 }
 
-// NewSender makes a sender to these service URLs of shoutrrr; none is fine, the notices are logged all the same. now
-// is the database's clock. The error names the place in the list and not the URL, which holds secrets.
-func NewSender(urls []string, log zerolog.Logger, db *pgxpool.Pool, now func() time.Time) (*Sender, error) {
-	s := &Sender{db: db, now: now, log: log}
-	for i, url := range urls {
+// SenderConfig is where notices go.
+type SenderConfig struct {
+	URLs []string // service URLs of shoutrrr; none is fine, the notices are logged all the same
+}
+
+// SenderDeps is what a Sender works with.
+type SenderDeps struct {
+	DB  *pgxpool.Pool
+	Now func() time.Time // the database's clock
+	Log zerolog.Logger
+}
+
+// NewSender makes a sender. The error names the place in the list of URLs and not the URL, which holds secrets.
+func NewSender(c SenderConfig, d SenderDeps) (*Sender, error) {
+	s := &Sender{db: d.DB, now: d.Now, log: d.Log}
+	for i, url := range c.URLs {
 		c, err := newChannel(url)
 		if err != nil {
 			return nil, fmt.Errorf("alerts.urls, %w", badItem(i, err))

@@ -95,7 +95,9 @@ func (l *logged) messages(t *testing.T) string {
 
 func (w *world) sender(log io.Writer, urls ...string) *alert.Sender {
 	w.Helper()
-	s, err := alert.NewSender(urls, zerolog.New(log), w.db, func() time.Time { return w.now })
+	s, err := alert.NewSender(alert.SenderConfig{URLs: urls}, alert.SenderDeps{
+		DB: w.db, Now: func() time.Time { return w.now }, Log: zerolog.New(log),
+	})
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -273,7 +275,7 @@ func TestBadURLsAreRefusedWithoutBeingRepeated(t *testing.T) {
 	t.Parallel()
 	for _, url := range []string{"", "canary", "nonsense://canary@x", "http://canary.example.com", "slack://canary%zz"} {
 		urls := []string{"logger://", url}
-		_, err := alert.NewSender(urls, zerolog.Nop(), nil, nil)
+		_, err := alert.NewSender(alert.SenderConfig{URLs: urls}, alert.SenderDeps{})
 		for _, err := range []error{err, alert.CheckURLs(urls)} {
 			if err == nil || !strings.Contains(err.Error(), "item 2") || strings.Contains(err.Error(), "canary") {
 				t.Errorf("%q: %v", url, err)

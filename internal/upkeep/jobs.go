@@ -26,7 +26,6 @@ type Deps struct {
 	Store   *subscriptions.Store
 	Desk    *dispatcher.Desk
 	Alerts  *alert.Desk
-	Notices *alert.Sender
 
 	Audit     *audit.Log
 	KeepAudit time.Duration // retention.audit_log
@@ -53,7 +52,6 @@ func New(d Deps) *Upkeep {
 		{name: "secrets", every: time.Minute, patience: time.Minute, run: d.secrets},
 		{name: "closed endpoints", every: time.Minute, patience: 10 * time.Minute, run: d.closedEndpoints},
 		{name: "orphaned alerts", every: time.Minute, patience: time.Minute, run: d.Alerts.ResolveDeleted},
-		{name: "notices", every: 2 * time.Second, patience: 10 * time.Minute, run: d.notices},
 		{name: "old alerts", every: day, patience: time.Hour, run: d.oldAlerts},
 		{name: "gauges", every: 10 * time.Second, patience: 30 * time.Second, run: d.gauges},
 		// On its own and with more time: it reads all the history there is, and the others must not wait for it.
@@ -99,11 +97,6 @@ func (d Deps) keys(ctx context.Context) (int64, error) {
 func (d Deps) uids(ctx context.Context) (int64, error) {
 	before := d.Now().Add(-d.KeepEvents)
 	return everyBucket(ctx, func(ctx context.Context, shard int16) (int64, error) { return d.UIDs(ctx, shard, before) })
-}
-
-func (d Deps) notices(ctx context.Context) (int64, error) {
-	sent, err := d.Notices.SendDue(ctx)
-	return int64(sent), err
 }
 
 func (d Deps) oldAlerts(ctx context.Context) (int64, error) {

@@ -47,17 +47,13 @@ func newHouse(t *testing.T) *house {
 	if err != nil {
 		t.Fatal(err)
 	}
-	notices, err := alert.NewSender(nil, zerolog.New(h.log), db, now)
-	if err != nil {
-		t.Fatal(err)
-	}
 	h.Deps = Deps{
 		DB: db, Now: now, Log: zerolog.New(h.log), Metrics: metrics.New(h.reg, metrics.Labels{}),
 		Store: subscriptions.New(subscriptions.Deps{
 			DB: db, IDs: h.ids, Now: now, Box: box, CheckURL: func(string) error { return nil },
 		}),
 		Desk:   dispatcher.NewDesk(dispatcher.DeskDeps{DB: db, Now: now, Wake: func(int16) {}}),
-		Alerts: alert.NewDesk(db, h.ids.Next, now), Notices: notices,
+		Alerts: alert.NewDesk(db, h.ids.Next, now),
 	}
 	if h.tenant, err = h.Store.CreateTenant(t.Context(), subscriptions.NewTenant{Name: "acme"}); err != nil {
 		t.Fatal(err)
@@ -238,21 +234,16 @@ func TestKeysAreDeletedByAgeInEveryBucketWhateverFailsInOne(t *testing.T) {
 	}
 }
 
-func TestNoticesAreSentAndOrphanedAlertsClosed(t *testing.T) {
+func TestOrphanedAlertsAreClosed(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	e := h.endpoint()
-	h.wants("none", h.notices, 0)
 	h.raise(e)
-	h.wants("one is open", h.notices, 1)
 	if _, err := h.Store.DeleteEndpoint(t.Context(), h.tenant, id.Endpoint.Format(e.ID)); err != nil {
 		t.Fatal(err)
 	}
 	h.wants("its endpoint is deleted", h.Alerts.ResolveDeleted, 1)
-	h.wants("that is told too", h.notices, 1)
-	if text := h.log.b.String(); !strings.Contains(text, "alert.opened") || !strings.Contains(text, "alert.resolved") {
-		t.Errorf("the log: %s", text)
-	}
+	h.wants("there is no other", h.Alerts.ResolveDeleted, 0)
 }
 
 func TestGaugesShowWhatThereIs(t *testing.T) {
@@ -328,8 +319,7 @@ func TestUpkeepAsAWhole(t *testing.T) {
 	for range 2 * id.Buckets {
 		<-dropped
 	}
-	for !strings.Contains(h.log.lines(t), "partitions 27") || !strings.Contains(h.log.lines(t), "notices 1") ||
-		!strings.Contains(h.log.lines(t), "closed endpoints 2") {
+	for !strings.Contains(h.log.lines(t), "partitions 27") || !strings.Contains(h.log.lines(t), "closed endpoints 2") {
 		if t.Context().Err() != nil {
 			t.Fatal("not done in time: " + h.log.lines(t))
 		}

@@ -1,6 +1,6 @@
 // Package upkeep does what has to be done again and again and by nobody in particular: it makes the partitions of the
-// days to come, deletes secrets, keys and alerts whose time is over, cancels what closed endpoints left behind, sends alerts'
-// notices, and counts for the metrics.
+// days to come, deletes secrets, keys and alerts whose time is over, cancels what closed endpoints left behind, and
+// counts for the metrics.
 //
 // Each job is a function that says how many things it did. Several processes may run all of them at the same time: a job
 // that another one has just done finds nothing to do. The package decides nothing about deliveries, drops no history, and
