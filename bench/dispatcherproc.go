@@ -25,7 +25,7 @@ func serveDispatcher(ctx context.Context, url string, o childOptions) error {
 		return err
 	}
 	defer b.close()
-	d := b.dispatcher(userAgentOf(o.node), o.inFlight, &recorded{})
+	d := b.dispatcher(userAgentOf(o.node), o.inFlight, newRecorded())
 	fmt.Println("ready")
 	var start [1]byte
 	if _, err := io.ReadFull(os.Stdin, start[:]); err != nil { // told to end instead

@@ -120,7 +120,7 @@ type world struct {
 	intake          *intake.Intake
 	server          *http.Server
 	accepted        atomic.Pointer[func([]dispatcher.NewDelivery)]
-	recorded        recorded
+	recorded        *recorded
 }
 
 type endpoint struct{ id, tenant id.ID }
@@ -135,7 +135,7 @@ func newWorld(ctx context.Context, url string, enqueuers int) (*world, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &world{base: b, url: url, payload: newPayload(payloadSize)}
+	w := &world{base: b, url: url, payload: newPayload(payloadSize), recorded: newRecorded()}
 	w.wakeNobody()
 	if err := upkeep.EnsurePartitions(ctx, w.db, w.clock.Now()); err != nil {
 		return nil, err
@@ -195,7 +195,7 @@ func (w *world) drainEndpoints(ctx context.Context, n int) ([]endpoint, error) {
 
 // startDispatcher runs one until the function it gives is called; calling it again does nothing.
 func (w *world) startDispatcher() (stop func()) {
-	d := w.dispatcher("Postrider/bench", maxInFlight, &w.recorded)
+	d := w.dispatcher("Postrider/bench", maxInFlight, w.recorded)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	accepted := d.Accepted
@@ -217,11 +217,14 @@ func (w *world) wakeNobody() {
 }
 
 // recorded counts the attempts that are written down.
-type recorded struct{ attempts atomic.Int64 }
+type recorded struct {
+	dispatcher.Metrics
+	attempts atomic.Int64
+}
 
-func (r *recorded) Attempt(string, time.Duration) { r.attempts.Add(1) }
-func (r *recorded) Delivered(time.Duration)       {}
-func (r *recorded) InFlight(int)                  {}
+func newRecorded() *recorded { return &recorded{Metrics: dispatcher.Unmeasured()} }
+
+func (r *recorded) Attempt(string, int, time.Duration) { r.attempts.Add(1) }
 
 // clear empties the tables of history and work, so that each run begins alike.
 func (w *world) clear(ctx context.Context) error {

@@ -41,11 +41,17 @@ type Config struct {
 	Grace                  time.Duration // how long a stop waits for requests on their way
 }
 
-// Metrics hears of what happens.
+// Metrics hears of what happens. It must not keep anybody waiting.
 type Metrics interface {
-	Attempt(outcome string, took time.Duration)
+	// Attempt is one that history has now. The status is 0 where no whole answer came, and it took 0 if nobody knows how long.
+	Attempt(outcome string, status int, took time.Duration)
 	Delivered(latency time.Duration)
 	InFlight(delta int)
+	Claimed(deliveries int, took time.Duration)
+	Recorded(attempts int, took time.Duration) // in one transaction
+	RecordFailed()
+	Rescued(attempts int)
+	LeasesLost(attempts int)
 }
 
 // Tally hears of what has been recorded, once it is, by endpoint and by the time at which the attempt ended. It must not keep

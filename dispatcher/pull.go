@@ -39,7 +39,7 @@ type Pull struct {
 func NewPull(cfg Config, deps PullDeps) *Pull {
 	deps.Queue = deps.DB
 	if deps.Metrics == nil {
-		deps.Metrics = unmeasured{}
+		deps.Metrics = Unmeasured()
 	}
 	return &Pull{
 		d:     &Dispatcher{cfg: cfg, deps: deps.Deps, log: deps.Log, common: true},
@@ -56,13 +56,6 @@ func (p *Pull) query(ctx context.Context, sql string, args pgx.StrictNamedArgs, 
 	b.Queue(sql, args).Query(read)
 	return p.d.deps.DB.SendBatch(ctx, b).Close() //nolint:wrapcheck // whoever asks says what for
 }
-
-// unmeasured is for who wants no figures.
-type unmeasured struct{}
-
-func (unmeasured) Attempt(string, time.Duration) {}
-func (unmeasured) Delivered(time.Duration)       {}
-func (unmeasured) InFlight(int)                  {}
 
 // What a poll may ask for.
 const (

@@ -65,7 +65,7 @@ func (p *Pull) record(ctx context.Context, results []result) (won []result, err 
 	p.d.tally(results, won)
 	for _, r := range won {
 		if !r.noAttempt {
-			p.d.deps.Metrics.Attempt(r.outcome.String(), 0) // how long its owner had it is no measure of a receiver
+			p.d.deps.Metrics.Attempt(r.outcome.String(), 0, 0) // how long its owner had it is no measure of a receiver
 		}
 		if r.decision.State == StateSucceeded && r.claimed.Origin != replayed {
 			p.d.deps.Metrics.Delivered(p.d.deps.Now().Sub(id.TimeOf(r.claimed.EventID)))

@@ -47,7 +47,7 @@ func (w *world) pull() *Pull {
 	}
 	return NewPull(Config{Lease: time.Minute, AlertAfterFailures: 5}, PullDeps{
 		Deps: Deps{
-			DB: w.db, IDs: w.ids, Now: w.clock, Store: w.store, Metrics: noMetrics{},
+			DB: w.db, IDs: w.ids, Now: w.clock, Store: w.store, Metrics: Unmeasured(),
 			Log: zerolog.New(zerolog.NewTestWriter(w.T)), WallTime: time.Now,
 		},
 		Marks: Marks{box},

@@ -231,8 +231,10 @@ func (d *Dispatcher) flush(ctx context.Context, results []result) { d.flushAgain
 // flushAgain does so with what may have been recorded before.
 func (d *Dispatcher) flushAgain(ctx context.Context, results []result, again bool) {
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
+		begun := time.Now()
 		won, err := d.record(ctx, results, again)
 		if err == nil {
+			d.deps.Metrics.Recorded(len(results), time.Since(begun))
 			d.recorded(results, won)
 			return
 		}
@@ -241,6 +243,7 @@ func (d *Dispatcher) flushAgain(ctx context.Context, results []result, again boo
 			d.abandoned(results)
 			return
 		}
+		d.deps.Metrics.RecordFailed()
 		again = true
 		if !fault.Is(err, fault.Unavailable) && !errors.Is(err, context.DeadlineExceeded) {
 			d.divide(ctx, results, err)

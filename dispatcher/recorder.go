@@ -48,14 +48,14 @@ func (d *Dispatcher) gather(first result) []result {
 func (d *Dispatcher) recorded(results, won []result) {
 	for i := range results {
 		if r := &results[i]; r.made {
-			d.deps.Metrics.Attempt(r.outcome.String(), r.answer.timings.total)
+			d.deps.Metrics.Attempt(r.outcome.String(), r.answer.status, r.answer.timings.total)
 		}
 	}
 	d.tally(results, won)
 	for _, r := range won {
 		endpoint := r.claimed.endpoint()
 		if !r.made && !r.noAttempt {
-			d.deps.Metrics.Attempt(r.outcome.String(), 0)
+			d.deps.Metrics.Attempt(r.outcome.String(), 0, 0)
 		}
 		switch {
 		case r.claimed.Pull: // no road leads there
@@ -80,6 +80,7 @@ func (d *Dispatcher) recorded(results, won []result) {
 		d.logResult(r)
 	}
 	if lost := len(results) - len(won); lost > 0 {
+		d.deps.Metrics.LeasesLost(lost)
 		d.log.Warn().Int("attempts", lost).Msg("leases.lost")
 	}
 	d.freeSlots(results)

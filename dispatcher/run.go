@@ -187,6 +187,7 @@ func (d *Dispatcher) claimAndHand(
 ) (int, error) {
 	now, begun := d.deps.Now(), time.Now()
 	got, err := claim(work, wishes)
+	d.deps.Metrics.Claimed(len(got), time.Since(begun))
 	if err != nil && len(got) == 0 {
 		return 0, err
 	}
@@ -220,6 +221,7 @@ func (d *Dispatcher) runRescue(ctx context.Context) {
 		if n, err := d.rescue(ctx); err != nil && ctx.Err() == nil {
 			d.log.Error().Err(err).Msg("rescue.failed")
 		} else if n > 0 {
+			d.deps.Metrics.Rescued(n)
 			d.log.Warn().Int("attempts", n).Msg("rescue.found")
 		}
 		if !sleep(ctx, min(max(rescueEvery, rescueRest*time.Since(begun)), d.cfg.Lease)) {

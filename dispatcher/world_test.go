@@ -44,12 +44,6 @@ type doer func(*http.Request) (*http.Response, error)
 
 func (d doer) DoAs(r *http.Request, _ *clienttls.Identity) (*http.Response, error) { return d(r) }
 
-type noMetrics struct{}
-
-func (noMetrics) Attempt(string, time.Duration) {}
-func (noMetrics) Delivered(time.Duration)       {}
-func (noMetrics) InFlight(int)                  {}
-
 func newWorld(t *testing.T, play doer) *world {
 	t.Helper()
 	w := &world{T: t, db: pgtest.Pool(t), now: noon}
@@ -82,7 +76,7 @@ func (w *world) another(play doer) *Dispatcher {
 		MaxInFlightPerEndpoint: 10, ResponseBodyLimit: 64, AlertAfterFailures: 5, UserAgent: "Postrider/test",
 		Grace: 5 * time.Second,
 	}, Deps{
-		DB: w.db, Queue: w.queue, IDs: w.ids, Now: w.clock, Doer: play, Store: w.store, Desk: desk, Metrics: noMetrics{},
+		DB: w.db, Queue: w.queue, IDs: w.ids, Now: w.clock, Doer: play, Store: w.store, Desk: desk, Metrics: Unmeasured(),
 		Log: zerolog.New(zerolog.NewTestWriter(w.T)), WallTime: time.Now,
 	})
 }

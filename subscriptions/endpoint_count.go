@@ -3,6 +3,7 @@ package subscriptions
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -21,6 +22,14 @@ type EndpointCounts struct {
 
 // All gives how many there are.
 func (c EndpointCounts) All() int64 { return c.Well + c.Failing + c.Paused + c.Disabled + c.Dead }
+
+// Of gives how many there are of a health, one of Healths.
+func (c EndpointCounts) Of(health string) int64 {
+	return [...]int64{c.Well, c.Failing, c.Paused, c.Disabled, c.Dead}[slices.Index(Healths(), health)]
+}
+
+// Healths names the ways in which an endpoint can be, as metrics have them.
+func Healths() []string { return []string{"healthy", "failing", "paused", "disabled", "dead"} }
 
 // countEndpointsSQL reads no rows of endpoints but of those that are paused or failing: the others are counted in the indexes
 // endpoints_by_tenant and endpoints_not_enabled, these are found through endpoint_pace, which is narrow and has few, and

@@ -53,6 +53,7 @@ type Store struct {
 	types    Catalogue
 	lookAt   int // how many rows a search looks at in one go
 	counted  pg.Resting[EndpointCounts]
+	breakers pg.Resting[map[string]int64]
 }
 
 // New makes a Store. It does not touch the database.

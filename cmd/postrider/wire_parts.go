@@ -239,7 +239,7 @@ func (w *wiring) addAPI(ctx context.Context, open func(context.Context) (net.Lis
 		Sessions: w.sessions, Pages: pages, PublicURL: publicURL(w.cfg.HTTP, w.addr),
 		Audit: audit.NewLog(w.db.pool), Door: door, TrustedProxies: w.cfg.HTTP.TrustedProxies,
 		Ping: w.db.pool.Ping, Logger: w.log, MaxPayload: w.cfg.Events.MaxPayload, Version: buildVersion(),
-		AddressClass: egress.Class, Stats: w.stats,
+		AddressClass: egress.Class, Stats: w.stats, Requests: w.metrics,
 	}
 	if w.cfg.Metrics.Addr == "" {
 		deps.Metrics = w.registry

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
@@ -40,6 +41,7 @@ func (w *wiring) share(ctx context.Context) error {
 	w.registry = prometheus.NewRegistry()
 	w.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	w.metrics = metrics.New(w.registry, metricLabels())
+	w.registry.MustRegister(metrics.NewPools(map[string]*pgxpool.Pool{"main": db, "queue": w.db.queue}))
 	w.store = subscriptions.New(subscriptions.Deps{
 		DB: db, IDs: w.db.ids, Now: now, Box: w.box, CheckURL: w.policy.CheckURL, MaxTimeout: w.cfg.Delivery.MaxTimeout(),
 		Changed: func(endpoint id.ID) { w.forget(endpoint) },
@@ -59,7 +61,7 @@ func (w *wiring) share(ctx context.Context) error {
 	w.alerts = alert.NewDesk(db, w.db.ids.Next, now)
 	w.stats = stats.NewReader(db, now)
 	w.intake = intake.New(intake.Deps{
-		DB: db, IDs: w.db.ids, Now: now, MaxPayload: w.cfg.Events.MaxPayload, Accepted: w.metrics.Accepted,
+		DB: db, IDs: w.db.ids, Now: now, MaxPayload: w.cfg.Events.MaxPayload, Accepted: w.metrics.Accepted, Committed: w.metrics.Committed,
 		Wake:  func(made []dispatcher.NewDelivery) { w.accepted(made) },
 		Types: w.store.Catalogue(), Searches: searches, Log: w.log,
 	})
@@ -71,7 +73,12 @@ func (w *wiring) share(ctx context.Context) error {
 }
 
 func metricLabels() metrics.Labels {
-	l := metrics.Labels{Version: buildVersion(), Revision: thisBuild().revision()}
+	l := metrics.Labels{
+		Version: buildVersion(), Revision: thisBuild().revision(), Healths: subscriptions.Healths(), Breakers: subscriptions.Breakers(),
+	}
+	for _, k := range alert.Kinds() {
+		l.AlertKinds = append(l.AlertKinds, k.String())
+	}
 	for _, o := range dispatcher.Outcomes() {
 		l.Outcomes = append(l.Outcomes, o.String())
 	}

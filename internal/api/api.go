@@ -48,9 +48,10 @@ type Deps struct {
 	// theirs; their Content-Security-Policy is their own to set.
 	Pages map[string]http.Handler
 
-	Ping    func(context.Context) error // whether the database answers, for /readyz
-	Metrics prometheus.Gatherer         // what /metrics shows; nil: nothing is there (it is bound to another address)
-	Logger  zerolog.Logger
+	Ping     func(context.Context) error // whether the database answers, for /readyz
+	Metrics  prometheus.Gatherer         // what /metrics shows; nil: nothing is there (it is bound to another address)
+	Requests Requests                    // counts them; nil: nobody does
+	Logger   zerolog.Logger
 
 	// TrustedProxies are the peers whose X-Forwarded-For is believed. None: a client is who connects.
 	TrustedProxies []netip.Prefix
@@ -74,9 +75,10 @@ type server struct {
 	mux    *http.ServeMux
 	api    huma.API
 
-	quick   *quick // nil where nothing is enqueued
-	tenants uids
-	waiting chan struct{} // one in it for each request that waits for an event
+	quick    *quick          // nil where nothing is enqueued
+	enqueues map[string]bool // patterns
+	tenants  uids
+	waiting  chan struct{} // one in it for each request that waits for an event
 }
 
 // New makes the API's handler. It starts nothing.
@@ -96,6 +98,7 @@ func New(d Deps) http.Handler {
 	s := newServer(d)
 	s.register()
 	s.quick = newQuick(s.groups())
+	s.expectRequests()
 	return s
 }
 
@@ -108,6 +111,25 @@ func NewHealth(d Deps) http.Handler {
 		s.mux.Handle(metricsPattern, s.metrics())
 	}
 	return s
+}
+
+// Requests counts the requests that were answered.
+type Requests interface {
+	ExpectRoutes(patterns ...string) // those that are counted by themselves
+	Request(pattern string, status int)
+	Enqueued(took time.Duration)
+}
+
+func (s *server) expectRequests() {
+	s.enqueues = map[string]bool{s.quick.raw.pattern: true, s.quick.batch.pattern: true, s.quick.single.pattern: true}
+	if s.d.Requests == nil {
+		return
+	}
+	for _, g := range s.groups() {
+		for _, rt := range g.routes {
+			s.d.Requests.ExpectRoutes(rt.method + " " + rt.path)
+		}
+	}
 }
 
 func newServer(d Deps) *server {

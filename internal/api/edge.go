@@ -163,6 +163,7 @@ func (s *server) log(r *http.Request, w *answer, t *trace, took time.Duration) {
 	case !strings.HasPrefix(r.URL.Path, "/v1/") && (r.Method == http.MethodGet || r.Method == http.MethodHead):
 		level = zerolog.DebugLevel
 	}
+	s.count(r, w.status, took)
 	line := s.logger.WithLevel(level)
 	if !line.Enabled() {
 		return
@@ -184,6 +185,17 @@ func (s *server) log(r *http.Request, w *answer, t *trace, took time.Duration) {
 		line = line.Bool("client_gone", true)
 	}
 	line.Msg("http.request")
+}
+
+// count has the request counted under its route: a pattern of the mux, of which there are as many as there are calls.
+func (s *server) count(r *http.Request, status int, took time.Duration) {
+	if s.d.Requests == nil {
+		return
+	}
+	s.d.Requests.Request(r.Pattern, status)
+	if s.enqueues[r.Pattern] {
+		s.d.Requests.Enqueued(took)
+	}
 }
 
 // causeOf says what is behind a problem. A caller's mistake is told by its detail alone: causes may repeat what was sent.

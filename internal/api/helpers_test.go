@@ -95,7 +95,7 @@ func newWorld(t *testing.T, more ...func(*api.Deps)) *world {
 		Stats: stats.NewReader(w.db, w.clock.Now),
 		Pull: dispatcher.NewPull(dispatcher.Config{Lease: time.Minute, AlertAfterFailures: 5}, dispatcher.PullDeps{
 			Deps: dispatcher.Deps{
-				DB: w.db, IDs: w.ids, Now: w.clock.Now, Store: w.subs, Metrics: noMetrics{}, Log: zerolog.New(w.log), WallTime: time.Now,
+				DB: w.db, IDs: w.ids, Now: w.clock.Now, Store: w.subs, Metrics: dispatcher.Unmeasured(), Log: zerolog.New(w.log), WallTime: time.Now,
 			},
 			Marks: dispatcher.Marks{Marker: box}, Stopping: w.stopping,
 		}),
@@ -109,12 +109,6 @@ func newWorld(t *testing.T, more ...func(*api.Deps)) *world {
 	t.Cleanup(w.http.Close)
 	return w
 }
-
-type noMetrics struct{}
-
-func (noMetrics) Attempt(string, time.Duration) {}
-func (noMetrics) Delivered(time.Duration)       {}
-func (noMetrics) InFlight(int)                  {}
 
 // httpsOnly stands for the egress policy.
 func httpsOnly(raw string) error {

@@ -24,12 +24,6 @@ import (
 	"github.com/postrider/postrider/internal/pkitest"
 )
 
-type unmeasured struct{}
-
-func (unmeasured) Attempt(string, time.Duration) {}
-func (unmeasured) Delivered(time.Duration)       {}
-func (unmeasured) InFlight(int)                  {}
-
 // dispatch sends what is due through a client until the test ends.
 func (w *world) dispatch(client *egress.Client) {
 	w.t.Helper()
@@ -37,7 +31,7 @@ func (w *world) dispatch(client *egress.Client) {
 		RetrySchedule: []time.Duration{time.Hour}, Timeout: 10 * time.Second, Lease: time.Minute, MaxInFlight: 50,
 		MaxInFlightPerEndpoint: 10, ResponseBodyLimit: 1 << 10, AlertAfterFailures: 1, UserAgent: "Postrider/test", Grace: time.Second,
 	}, dispatcher.Deps{
-		DB: w.db, IDs: w.ids, Now: w.clock.Now, Doer: client, Store: w.subs, Metrics: unmeasured{}, Log: zerolog.New(w.log), WallTime: time.Now,
+		DB: w.db, IDs: w.ids, Now: w.clock.Now, Doer: client, Store: w.subs, Metrics: dispatcher.Unmeasured(), Log: zerolog.New(w.log), WallTime: time.Now,
 		Desk: dispatcher.NewDesk(dispatcher.DeskDeps{DB: w.db, Now: w.clock.Now, Wake: func(int16) {}}),
 	})
 	ctx, stop := context.WithCancel(context.Background())

@@ -59,6 +59,8 @@ type Deps struct {
 	// Wake is called after a commit with the deliveries that it made, if any. It must not block; nil: nobody to wake.
 	Wake     func(made []dispatcher.NewDelivery)
 	Accepted func(events int) // called after a commit with how many events it made; nil: nobody counts
+	// Committed is called with how many events requests put into one transaction together; nil: nobody counts.
+	Committed func(events int)
 	// Types knows the schemas of event types; nil: there are none.
 	Types    *subscriptions.Catalogue
 	Log      zerolog.Logger // of the fan-out of what producers enqueue within transactions; the zero one writes nothing
@@ -113,6 +115,7 @@ func New(d Deps) *Intake {
 		types: d.Types, fan: newFan(d.Log),
 	}
 	i.queue = newQueue(i.commit)
+	i.queue.tell = d.Committed
 	return i
 }
 

@@ -32,6 +32,7 @@ type settler struct {
 	ctx    context.Context //nolint:containedctx // a job outlives the call that brought it; close ends it
 	commit commitFunc
 	alone  chan struct{}
+	tell   func(events int) // how many went into a transaction; may be nil
 }
 
 func newQueue(commit commitFunc) *queue {
@@ -49,6 +50,7 @@ func (q *queue) settle(group []*job) {
 	verdicts, err := q.try(group, groupPatience)
 	switch {
 	case err == nil:
+		q.committed(group)
 		q.finish(group, func(n int) verdict { return verdicts[n] })
 	case blame(err) == everybody:
 		q.finish(group, func(int) verdict { return verdict{err: err} })
@@ -61,6 +63,18 @@ func (q *queue) settle(group []*job) {
 	default:
 		q.finishOne(group[0], verdict{err: unstorable(err)})
 	}
+}
+
+// committed tells how many events went into a transaction together.
+func (q *queue) committed(group []*job) {
+	if q.tell == nil {
+		return
+	}
+	n := 0
+	for _, j := range group {
+		n += len(j.items)
+	}
+	q.tell(n)
 }
 
 // try commits a group. Should our own code panic over it, that is a fault of something in it, and the process lives on: it

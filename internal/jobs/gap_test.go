@@ -22,12 +22,6 @@ import (
 	"github.com/postrider/postrider/subscriptions"
 )
 
-type noMetrics struct{}
-
-func (noMetrics) Attempt(string, time.Duration) {}
-func (noMetrics) Delivered(time.Duration)       {}
-func (noMetrics) InFlight(int)                  {}
-
 // dispatch sends what is due until the test ends.
 func (s *shop) dispatch() {
 	s.Helper()
@@ -47,7 +41,7 @@ func (s *shop) dispatch() {
 		RetrySchedule: dispatcher.DefaultSchedule, Timeout: 5 * time.Second, Lease: time.Minute, MaxInFlight: 10,
 		MaxInFlightPerEndpoint: 5, ResponseBodyLimit: 64, AlertAfterFailures: 5, UserAgent: "Postrider/test", Grace: 5 * time.Second,
 	}, dispatcher.Deps{
-		DB: s.db, Queue: queue, IDs: s.ids, Now: s.now, Doer: client, Store: s.store, Desk: s.desk, Metrics: noMetrics{},
+		DB: s.db, Queue: queue, IDs: s.ids, Now: s.now, Doer: client, Store: s.store, Desk: s.desk, Metrics: dispatcher.Unmeasured(),
 		Log: zerolog.Nop(), WallTime: time.Now,
 	})
 	s.runs(func(ctx context.Context) error {

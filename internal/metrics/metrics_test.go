@@ -19,7 +19,10 @@ import (
 var _ dispatcher.Metrics = (*metrics.Metrics)(nil)
 
 func labels() metrics.Labels {
-	l := metrics.Labels{Version: "1.2.3", Revision: "0123abc"}
+	l := metrics.Labels{
+		Version: "1.2.3", Revision: "0123abc", Healths: []string{"healthy", "dead"}, Breakers: []string{"open"},
+		AlertKinds: []string{"endpoint.dead", "endpoint.disabled"}, Failures: []string{"unknown"},
+	}
 	for _, o := range dispatcher.Outcomes() {
 		l.Outcomes = append(l.Outcomes, o.String())
 	}
@@ -68,10 +71,21 @@ func TestEverySeriesIsThereFromTheStart(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
 	metrics.New(reg, labels())
 	want := []string{
-		"postrider_alerts_open 0", "postrider_attempt_duration_seconds 0 0",
+		"postrider_alerts_open 0", "postrider_alerts{kind=endpoint.dead} 0", "postrider_alerts{kind=endpoint.disabled} 0",
+		"postrider_attempt_duration_seconds 0 0", "postrider_auth_failures_total{reason=unknown} 0", "postrider_breakers{state=open} 0",
 		"postrider_build_info{goversion=" + runtime.Version() + ",revision=0123abc,version=1.2.3} 1",
-		"postrider_delivery_latency_seconds 0 0", "postrider_events_accepted_total 0", "postrider_in_flight 0",
-		"postrider_oldest_due_seconds 0",
+		"postrider_claim_deliveries 0 0", "postrider_claim_duration_seconds 0 0", "postrider_delivery_latency_seconds 0 0",
+		"postrider_endpoints{health=dead} 0", "postrider_endpoints{health=healthy} 0", "postrider_enqueue_duration_seconds 0 0",
+		"postrider_events_accepted_total 0", "postrider_in_flight 0", "postrider_intake_commit_events 0 0",
+		"postrider_leases_lost_total 0", "postrider_leases_rescued_total 0", "postrider_oldest_due_seconds 0",
+		"postrider_oldest_overdue_seconds 0", "postrider_record_attempts 0 0", "postrider_record_duration_seconds 0 0",
+		"postrider_records_failed_total 0",
+	}
+	for _, class := range []string{"2xx", "3xx", "4xx", "5xx", "none"} {
+		want = append(want, "postrider_attempt_answers_total{status_class="+class+"} 0")
+		if class != "none" {
+			want = append(want, "postrider_http_requests_total{route=other,status_class="+class+"} 0")
+		}
 	}
 	for _, o := range labels().Outcomes {
 		want = append(want, "postrider_attempts_total{outcome="+o+"} 0")
@@ -90,19 +104,43 @@ func TestFiguresArrive(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
 	m := metrics.New(reg, labels())
 	m.Accepted(3)
-	m.Attempt("timeout", 2*time.Second)
-	m.Attempt("timeout", 500*time.Millisecond)
+	m.Attempt("timeout", 0, 2*time.Second)
+	m.Attempt("retryable", 503, 500*time.Millisecond)
+	m.Attempt("protocol_error", 600, 0)
 	m.Delivered(90 * time.Second)
 	m.InFlight(5)
 	m.InFlight(-2)
+	m.Claimed(7, 2*time.Second)
+	m.Recorded(3, time.Second)
+	m.RecordFailed()
+	m.Rescued(2)
+	m.LeasesLost(4)
+	m.Committed(12)
 	m.SetDeliveries("held", 7)
 	m.SetOldestDue(90 * time.Second)
-	m.SetAlertsOpen(4)
+	m.SetOldestOverdue(30 * time.Second)
+	m.SetAlertsOpen([]string{"endpoint.dead", "endpoint.disabled"}, func(kind string) int64 {
+		return map[string]int64{"endpoint.dead": 3, "endpoint.disabled": 1}[kind]
+	})
+	m.SetEndpoints("dead", 5)
+	m.SetBreakers("open", 6)
+	m.ExpectRoutes("GET /v1/tenants")
+	m.Request("GET /v1/tenants", 200)
+	m.Request("GET /v1/tenants", 0) // a handler that says nothing
+	m.Request("GET /console/whatever", 404)
+	m.Enqueued(20 * time.Millisecond)
 	got := read(t, reg)
 	for _, want := range []string{
-		"postrider_events_accepted_total 3", "postrider_attempts_total{outcome=timeout} 2",
+		"postrider_events_accepted_total 3", "postrider_attempts_total{outcome=timeout} 1",
+		"postrider_attempt_answers_total{status_class=none} 2", "postrider_attempt_answers_total{status_class=5xx} 1",
 		"postrider_attempt_duration_seconds 2 2.5", "postrider_delivery_latency_seconds 1 90", "postrider_in_flight 3",
-		"postrider_deliveries{state=held} 7", "postrider_oldest_due_seconds 90", "postrider_alerts_open 4",
+		"postrider_claim_deliveries 1 7", "postrider_claim_duration_seconds 1 2", "postrider_record_attempts 1 3",
+		"postrider_record_duration_seconds 1 1", "postrider_records_failed_total 1", "postrider_leases_rescued_total 2",
+		"postrider_leases_lost_total 4", "postrider_intake_commit_events 1 12",
+		"postrider_deliveries{state=held} 7", "postrider_oldest_due_seconds 90", "postrider_oldest_overdue_seconds 30",
+		"postrider_alerts_open 4", "postrider_alerts{kind=endpoint.dead} 3", "postrider_endpoints{health=dead} 5",
+		"postrider_breakers{state=open} 6", "postrider_http_requests_total{route=GET /v1/tenants,status_class=2xx} 2",
+		"postrider_http_requests_total{route=other,status_class=4xx} 1", "postrider_enqueue_duration_seconds 1 0.02",
 	} {
 		if !slices.Contains(got, want) {
 			t.Errorf("%s is not among\n%s", want, strings.Join(got, "\n"))
@@ -113,7 +151,7 @@ func TestFiguresArrive(t *testing.T) {
 func Example() {
 	reg := prometheus.NewRegistry()
 	m := metrics.New(reg, metrics.Labels{Outcomes: []string{"succeeded"}, States: []string{"pending"}, Version: "1.0"})
-	m.Attempt("succeeded", 40*time.Millisecond)
+	m.Attempt("succeeded", 200, 40*time.Millisecond)
 	families, err := reg.Gather()
 	if err != nil {
 		panic(err)

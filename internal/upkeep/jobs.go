@@ -152,20 +152,51 @@ func (d Deps) closedEndpoints(ctx context.Context) (int64, error) {
 // gauges counts what the metrics show of the database and can be counted fast. It does nothing that is worth a line in the
 // log. What cannot be counted stays as it was, and keeps nothing else from being counted.
 func (d Deps) gauges(ctx context.Context) (int64, error) {
-	open, err := d.Alerts.CountOpen(ctx)
+	open, err := d.Alerts.CountOpenByKind(ctx, nil)
 	if err == nil {
-		d.Metrics.SetAlertsOpen(open)
+		d.Metrics.SetAlertsOpen(alertKinds(), func(kind string) int64 {
+			k, _ := alert.ParseKind(kind) // one of theirs
+			return open[k]
+		})
 	}
 	u, uerr := d.Desk.CountUnfinished(ctx)
 	d.setDeliveries(u.Counts)
-	age := time.Duration(0)
-	if !u.OldestDue.IsZero() {
-		age = max(u.At.Sub(u.OldestDue), 0)
-	}
 	if !u.At.IsZero() {
-		d.Metrics.SetOldestDue(age)
+		d.Metrics.SetOldestDue(ageOf(u.OldestDue, u.At))
+		d.Metrics.SetOldestOverdue(ageOf(u.OldestOverdue, u.At))
 	}
-	return 0, errors.Join(err, uerr)
+	return 0, errors.Join(err, uerr, d.endpointGauges(ctx))
+}
+
+// endpointGauges counts endpoints by how they are, and their breakers.
+func (d Deps) endpointGauges(ctx context.Context) error {
+	counts, err := d.Store.CountEndpoints(ctx, nil)
+	if err == nil {
+		for _, health := range subscriptions.Healths() {
+			d.Metrics.SetEndpoints(health, counts.Of(health))
+		}
+	}
+	breakers, berr := d.Store.CountBreakers(ctx)
+	for state, n := range breakers {
+		d.Metrics.SetBreakers(state, n)
+	}
+	return errors.Join(err, berr)
+}
+
+// ageOf is how long ago something began; 0: it is not so, or the clock has been set back.
+func ageOf(since, now time.Time) time.Duration {
+	if since.IsZero() {
+		return 0
+	}
+	return max(now.Sub(since), 0)
+}
+
+func alertKinds() []string {
+	var kinds []string
+	for _, k := range alert.Kinds() {
+		kinds = append(kinds, k.String())
+	}
+	return kinds
 }
 
 // historyGauges counts what is finished.
