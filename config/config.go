@@ -51,8 +51,27 @@ type Metrics struct {
 // Database is the PostgreSQL everything is kept in.
 type Database struct {
 	URL            string `json:"-"` // postgres://…, with a password as a rule
+	DirectURL      string `json:"-"` // the same past a pooler; "": none
+	Pooler         string // PoolerNone or PoolerTransaction: what URL leads to
 	MaxConns       int32  // of this process
 	MigrateOnStart bool   // else serve stops on an older schema
+}
+
+// What may stand between us and PostgreSQL.
+const (
+	PoolerNone        = "none"
+	PoolerTransaction = "transaction" // PgBouncer or the like, which lends a connection for a transaction
+)
+
+// Pooled reports whether a connection is ours for no longer than a transaction.
+func (d Database) Pooled() bool { return d.Pooler == PoolerTransaction }
+
+// SessionURL leads to connections that are ours for as long as we keep them; "" if there is no way to such.
+func (d Database) SessionURL() string {
+	if d.DirectURL != "" || d.Pooled() {
+		return d.DirectURL
+	}
+	return d.URL
 }
 
 // Log says what is logged, and how.

@@ -54,6 +54,8 @@ func ExampleConfig_Print() {
 	}
 	// Output:
 	// database.url postgres://me:[redacted]@db/postrider env POSTRIDER_DATABASE_URL
+	// database.pooler none default
+	// database.direct_url - default
 	// database.max_conns 16 default
 	// database.migrate_on_start false default
 }

@@ -30,6 +30,8 @@ var badValues = []struct{ key, text, want string }{
 	{"database.url", "postgres:/h/d", "has no // after its scheme, want postgres://user:password@host:5432/database"},
 	{"database.url", "postgres://u:a/b@h/d", "is not a URL (the characters / ? # @ : of a password are written %2F %3F %23 %40 %3A), want postgres://user:password@host:5432/database"},
 	{"database.url", "postgres://h/d#x", "is not a URL (the characters / ? # @ : of a password are written %2F %3F %23 %40 %3A), want postgres://user:password@host:5432/database"},
+	{"database.pooler", "session", `"session" is unknown, want none or transaction`},
+	{"database.direct_url", "mysql://h/d", "is not a URL of PostgreSQL, want postgres://user:password@host:5432/database"},
 	{"database.max_conns", "0", "0 is out of range, want 1 to 1000"},
 	{"database.max_conns", "-1", "-1 is out of range, want 1 to 1000"},
 	{"database.max_conns", "1001", "1001 is out of range, want 1 to 1000"},

@@ -73,6 +73,10 @@ var keys = []key{
 
 	entry("database.url", "", "PostgreSQL to keep everything in: postgres://user:password@host:5432/database",
 		databaseURLKind, func(c *Config) *string { return &c.Database.URL }, optional(checkDatabaseURL)),
+	entry("database.pooler", PoolerNone, "what database.url leads to: none, which is PostgreSQL itself, or transaction, a pooler such as PgBouncer in that mode",
+		textKind("pooler"), func(c *Config) *string { return &c.Database.Pooler }, oneOf(PoolerNone, PoolerTransaction)),
+	entry("database.direct_url", "", "the same database past the pooler, for LISTEN and migrate; none: new work of other processes is found within a second",
+		databaseURLKind, func(c *Config) *string { return &c.Database.DirectURL }, optional(checkDatabaseURL)),
 	entry("database.max_conns", "16", "connections of this process, 1 to 1000; beyond 16 little is gained",
 		intKind[int32]("number"), func(c *Config) *int32 { return &c.Database.MaxConns }, within[int32](1, 1000, nil)),
 	entry("database.migrate_on_start", "false", "true: serve brings an older schema up to date; false: it stops with one line",

@@ -44,6 +44,13 @@ var everyKey = []struct {
 		sample{"postgres://b:p%40@h1:1,h2:2/d", "postgres://b:p%40@h1:1,h2:2/d"},
 		sample{"postgresql:///d?host=/run", "postgresql:///d?host=/run"},
 	},
+	{"database.pooler", "Database.Pooler", "none", sample{"transaction", "transaction"}, sample{"none", "none"}, sample{"transaction", "transaction"}},
+	{
+		"database.direct_url", "Database.DirectURL", "",
+		sample{"postgres://a@h/d", "postgres://a@h/d"},
+		sample{"postgres://b@h/d", "postgres://b@h/d"},
+		sample{"postgres://c@h/d", "postgres://c@h/d"},
+	},
 	{"database.max_conns", "Database.MaxConns", int32(16), sample{"1", int32(1)}, sample{"2", int32(2)}, sample{"3", int32(3)}},
 	{"database.migrate_on_start", "Database.MigrateOnStart", false, sample{"true", true}, sample{"false", false}, sample{"true", true}},
 	{"log.level", "Log.Level", zerolog.InfoLevel, sample{"debug", zerolog.DebugLevel}, sample{"disabled", zerolog.Disabled}, sample{"warn", zerolog.WarnLevel}},

@@ -27,6 +27,8 @@ http.trusted_proxies - default
 http.max_connections 4096 default
 metrics.addr - default
 database.url - default
+database.pooler none default
+database.direct_url - default
 database.max_conns 16 default
 database.migrate_on_start false default
 log.level info default

@@ -28,6 +28,9 @@ var canaries = map[string][]string{
 		"u:c4n4ry@h/d", "//u:c4n4ry@h/d", ":c4n4ry@h", "postgres:///u:c4n4ry@h/d", "postgres:/u:c4n4ry@h/d", " postgres://u:c4n4ry@h/d", "postgres://u:c4n4ry@h/d\n",
 		"postgresql://:c4n4ry@/d", "postgres://u:c4n4ry@h1:1,h2:2/d", "postgres://u:c4n4ry@[::1/d", "c4n4ry", "c4n4ry://h/d", "postgres://u:p#c4n4ry",
 	},
+	"database.direct_url": {
+		"postgres://u:c4n4ry@h/d", "postgres://u:c4n4ry/x@h/d", "postgres://h/d?password=c4n4ry", "host=h password=c4n4ry", "mysql://u:c4n4ry@h/d", "c4n4ry",
+	},
 	"bootstrap.admin_key":        {"c4n4ry", "c4n4ryc4n4ryc4n4ry", "c4n4ry c4n4ry c4n4ry", "c4n4ry\nc4n4ryc4n4ry", "c4n4ryé234567890", "c4n4ry\x00"},
 	"console.oidc.client_secret": {"c4n4ry", "c4n4ry c4n4ry", "c4n4ry\n"},
 	"alerts.urls": {

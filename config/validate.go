@@ -15,6 +15,7 @@ type Need int
 const (
 	NeedDatabase Need = iota + 1 // database.url
 	NeedSecrets                  // secrets.keys, or a secrets.key_file that can be read
+	NeedSession                  // database.url, and database.direct_url behind a pooler
 )
 
 // Validate judges each value and how they fit together. Which of the keys without a default have to be set depends on the
@@ -78,6 +79,12 @@ var relations = []struct {
 		}
 		return "is not set, and neither are console.oidc.support and console.oidc.admins: nobody could get in, want one of them"
 	}},
+	{"database.migrate_on_start", "database.direct_url", func(c *Config) string {
+		if !c.Database.MigrateOnStart || c.Database.SessionURL() != "" || c.Database.URL == "" {
+			return ""
+		}
+		return "is true, and " + noSession
+	}},
 	{"metrics.addr", "http.addr", func(c *Config) string {
 		if c.Metrics.Addr != c.HTTP.Addr || strings.HasSuffix(c.HTTP.Addr, ":0") {
 			return ""
@@ -98,12 +105,22 @@ func (c *Config) otherPlace(key string) string {
 	return "; " + key + " is from " + place
 }
 
+// noSession follows on who needs one: the migrations' lock is held by a session.
+const noSession = "a pooler in transaction mode gives no session to migrate in: want database.direct_url, which leads past it"
+
 // missing lists what need asks for and is not there.
 func (c *Config) missing(need Need) faults {
 	switch need {
 	case NeedDatabase:
 		if c.Database.URL == "" {
 			return faults{c.fault("database.url", "is not set, want postgres://user:password@host:5432/database")}
+		}
+	case NeedSession:
+		if c.Database.URL == "" && c.Database.DirectURL == "" {
+			return c.missing(NeedDatabase)
+		}
+		if c.Database.SessionURL() == "" {
+			return faults{c.fault("database.direct_url", "is not set, and %s", noSession)}
 		}
 	case NeedSecrets:
 		switch {

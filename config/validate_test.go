@@ -34,6 +34,13 @@ func TestNeeds(t *testing.T) {
 		{[]string{"POSTRIDER_DATABASE_URL=postgres:///d"}, []Need{NeedDatabase, NeedSecrets}, []string{noKeys}},
 		{[]string{"POSTRIDER_SECRETS_KEYS=" + keyA}, []Need{NeedDatabase, NeedSecrets}, []string{noDatabase}},
 		{[]string{"POSTRIDER_SECRETS_KEYS=" + keyA, "POSTRIDER_DATABASE_URL=postgres:///d"}, []Need{NeedDatabase, NeedSecrets}, nil},
+		{nil, []Need{NeedSession}, []string{noDatabase}},
+		{[]string{"POSTRIDER_DATABASE_DIRECT_URL=postgres:///d"}, []Need{NeedSession}, nil},
+		{[]string{"POSTRIDER_DATABASE_URL=postgres:///d"}, []Need{NeedSession}, nil},
+		{[]string{"POSTRIDER_DATABASE_URL=postgres:///d", "POSTRIDER_DATABASE_POOLER=transaction", "POSTRIDER_DATABASE_DIRECT_URL=postgres:///e"}, []Need{NeedSession}, nil},
+		{[]string{"POSTRIDER_DATABASE_URL=postgres:///d", "POSTRIDER_DATABASE_POOLER=transaction"}, []Need{NeedSession}, []string{
+			"database.direct_url: is not set, and a pooler in transaction mode gives no session to migrate in: want database.direct_url, which leads past it",
+		}},
 	} {
 		c := mustEnv(t, test.environ...)
 		if got := lines(t, c.Validate(test.need...), ""); !slices.Equal(got, test.want) {
@@ -67,6 +74,10 @@ func TestRelations(t *testing.T) {
 			"console.oidc.viewers: is not set, and neither are console.oidc.support and console.oidc.admins: nobody could get in, want one of them; console.oidc.issuer is from POSTRIDER_CONSOLE_OIDC_ISSUER",
 		}},
 		{[]string{"POSTRIDER_CONSOLE_OIDC_ISSUER=https://id.example", "POSTRIDER_CONSOLE_OIDC_CLIENT_ID=c", "POSTRIDER_CONSOLE_OIDC_ADMINS=a"}, nil},
+		{[]string{"POSTRIDER_DATABASE_URL=postgres:///d", "POSTRIDER_DATABASE_MIGRATE_ON_START=true"}, nil},
+		{[]string{"POSTRIDER_DATABASE_URL=postgres:///d", "POSTRIDER_DATABASE_POOLER=transaction", "POSTRIDER_DATABASE_MIGRATE_ON_START=true"}, []string{
+			"database.migrate_on_start: is true, and a pooler in transaction mode gives no session to migrate in: want database.direct_url, which leads past it (from POSTRIDER_DATABASE_MIGRATE_ON_START)",
+		}},
 		{[]string{"POSTRIDER_HTTP_ADDR=:0", "POSTRIDER_METRICS_ADDR=:0"}, nil},
 		{[]string{"POSTRIDER_HTTP_ADDR=:1", "POSTRIDER_METRICS_ADDR=:1"}, []string{
 			"metrics.addr: is http.addr too, want another address, or none for /metrics on http.addr; http.addr is from POSTRIDER_HTTP_ADDR (from POSTRIDER_METRICS_ADDR)",

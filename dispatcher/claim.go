@@ -143,15 +143,26 @@ func (d *Dispatcher) claimBatch(ctx context.Context, wishes map[int16][]wish, wi
 	args := d.leaseArgs(now, with)
 	args["shards"], args["endpoints"], args["lanes"], args["slots"] = shards, endpoints, lanes, slots
 	args["froms"], args["untils"] = froms, untils
-	rows, err := d.deps.Queue.Query(ctx, claimSQL, args)
 	var out []claimed
-	if err == nil {
-		err = collectClaimed(&out)(rows)
-	}
-	if err != nil {
+	if err := d.ask(ctx, claimSQL, args, collectClaimed(&out)); err != nil {
 		return nil, pg.Fault(fmt.Errorf("claim deliveries: %w", err))
 	}
 	return out, nil
+}
+
+// ask runs one of the queue's statements, in a transaction of its own.
+func (d *Dispatcher) ask(ctx context.Context, sql string, args pgx.StrictNamedArgs, read func(pgx.Rows) error) error {
+	if d.common {
+		b := &pgx.Batch{} // which goes out as one
+		pg.AsQueue(b)
+		b.Queue(sql, args).Query(read)
+		return d.deps.Queue.SendBatch(ctx, b).Close() //nolint:wrapcheck // whoever asks says what for
+	}
+	rows, err := d.deps.Queue.Query(ctx, sql, args)
+	if err != nil {
+		return err //nolint:wrapcheck // as above
+	}
+	return read(rows)
 }
 
 func (d *Dispatcher) leaseArgs(now time.Time, with baggage) pgx.StrictNamedArgs {

@@ -58,18 +58,18 @@ func (d *Dispatcher) discoverIn(ctx context.Context, shards []int16) error {
 	ctx, cancel := context.WithTimeout(ctx, dbPatience)
 	defer cancel()
 	shards = slices.DeleteFunc(slices.Clone(shards), d.sick)
-	rows, err := d.deps.Queue.Query(ctx, discoverSQL, pgx.StrictNamedArgs{"shards": shards})
-	if err == nil {
+	err := d.ask(ctx, discoverSQL, pgx.StrictNamedArgs{"shards": shards}, func(rows pgx.Rows) error {
 		var endpoint id.ID
 		var in lane
 		var due time.Time
-		_, err = pgx.ForEachRow(rows, []any{&endpoint.Shard, &endpoint.N, &in, &due}, func() error {
+		_, err := pgx.ForEachRow(rows, []any{&endpoint.Shard, &endpoint.N, &in, &due}, func() error {
 			if in != lanePull {
 				d.roads.found(endpoint, in, due)
 			}
 			return nil
 		})
-	}
+		return err //nolint:wrapcheck // just below
+	})
 	if err != nil {
 		return pg.Fault(fmt.Errorf("look for due deliveries: %w", err))
 	}

@@ -67,6 +67,7 @@ type Tally interface {
 type Deps struct {
 	DB       *pgxpool.Pool
 	Queue    *pgxpool.Pool // for the statements of the queue (pg.OpenQueue); nil: DB
+	Pooled   bool          // Queue is one of pg.OpenPooled
 	IDs      *id.Generator
 	Now      func() time.Time // the database's clock: schedules and leases
 	Doer     Doer
@@ -117,7 +118,7 @@ func New(cfg Config, deps Deps) *Dispatcher {
 		deps.Queue = deps.DB
 	}
 	d := &Dispatcher{
-		cfg: cfg, deps: deps, log: deps.Log, owner: deps.IDs.Next(),
+		cfg: cfg, deps: deps, log: deps.Log, owner: deps.IDs.Next(), common: deps.Pooled,
 		roads: newRoads(), targets: &targets{load: deps.Store.Targets, known: map[id.ID]knownTarget{}},
 		woken: newWakes(), news: make(chan struct{}, 1), results: make(chan result, cfg.MaxInFlight+rescueBatch),
 		errands: make(chan errand, cfg.MaxInFlight), few: int64(carriersPerCore * runtime.GOMAXPROCS(0)),

@@ -148,6 +148,9 @@ func (d *Dispatcher) claimHeads(ctx context.Context, shard int16, wishes []wish,
 	found := make([][]claimed, len(wishes))
 	err = pg.InTx(ctx, d.deps.Queue, func(tx pgx.Tx) error {
 		batch := &pgx.Batch{}
+		if d.common {
+			pg.AsQueue(batch)
+		}
 		batch.Queue(patienceSQL, pgx.StrictNamedArgs{"patience": strconv.FormatInt(lockPatience.Milliseconds(), 10)})
 		batch.Queue(oneAtATimeSQL, pgx.StrictNamedArgs{"shard": shard, "endpoints": endpoints})
 		for i, w := range wishes {

@@ -59,20 +59,6 @@ func List(ctx context.Context, url string) ([]Status, error) {
 	return with(ctx, url, func(*goose.Provider) error { return nil })
 }
 
-// Pending gives how many migrations the database lacks; below 0, how many it has that this binary does not know.
-func Pending(ctx context.Context, url string) (int, error) {
-	pending := 0
-	_, err := with(ctx, url, func(p *goose.Provider) error {
-		current, target, err := p.GetVersions(ctx)
-		if err != nil {
-			return fmt.Errorf("read the schema's version: %w", err)
-		}
-		pending = int(target - current)
-		return nil
-	})
-	return pending, err
-}
-
 // with opens the database, lets act do its work under goose's session lock and reports the state that results.
 func with(ctx context.Context, url string, act func(*goose.Provider) error) (_ []Status, err error) {
 	cfg, err := pg.ParseURL(url)

@@ -45,7 +45,7 @@ func TestDownTakesBackWhatUpMade(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range all {
-		if !all[i].Applied || all[i].Version != int64(i+1) {
+		if !all[i].Applied || i > 0 && all[i].Version <= all[i-1].Version {
 			t.Errorf("the template has %+v", all[i])
 		}
 		state, err := migrations.Down(t.Context(), u)
@@ -122,25 +122,14 @@ func compare(t *testing.T, got, want []string) {
 	}
 }
 
-// An older binary finds a newer schema, and says by how much.
-func TestPendingIsNegativeOnANewerSchema(t *testing.T) {
-	t.Parallel()
-	pool := pgtest.Pool(t)
-	if _, err := pool.Exec(t.Context(), `INSERT INTO goose_db_version (version_id, is_applied) SELECT max(version_id) + 2, true FROM goose_db_version`); err != nil {
-		t.Fatal(err)
-	}
-	if n := pending(t, pgtest.URL(t)); n != -2 {
-		t.Errorf("%d are pending", n)
-	}
-}
-
+// pending counts what the database lacks.
 func pending(t *testing.T, url string) int {
 	t.Helper()
-	n, err := migrations.Pending(t.Context(), url)
+	state, err := migrations.List(t.Context(), url)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return n
+	return len(state) - applied(state)
 }
 
 func applied(state []migrations.Status) int {

@@ -20,18 +20,19 @@ type database struct {
 	pool  *pgxpool.Pool
 	queue *pgxpool.Pool // for the dispatcher's queue; nil in a process without
 	clock *pg.Clock
+	newer bool          // the schema has migrations that this binary does not know, and runs on
 	node  *pg.Node      // nil before takeNode
 	ids   *id.Generator // likewise
 }
 
 var (
 	errOlderSchema = errors.New("the database's schema is older than this binary: run `postrider migrate up`")
-	errNewerSchema = errors.New("the database's schema is newer than this binary: run the binary that made it, or a later one")
+	errNewerSchema = errors.New("the database's schema is newer than this binary and not one that it can run on: run the binary that made it, or a later one")
 )
 
 // openDatabase connects. An older schema is brought up to date if the configuration says so, else refused.
 func openDatabase(ctx context.Context, c config.Database) (*database, error) {
-	pool, err := pg.Open(ctx, c.URL, int(c.MaxConns))
+	pool, err := openPool(ctx, c, int(c.MaxConns))
 	if err != nil {
 		return nil, err
 	}
@@ -56,18 +57,32 @@ func withoutQueue(c config.Database) (rest config.Database, queue int) {
 	return c, queue
 }
 
+// openPool connects to what database.url leads to.
+func openPool(ctx context.Context, c config.Database, conns int) (*pgxpool.Pool, error) {
+	if c.Pooled() {
+		return pg.OpenPooled(ctx, c.URL, conns)
+	}
+	return pg.Open(ctx, c.URL, conns)
+}
+
 // openQueue connects for the dispatcher's queue.
-func (db *database) openQueue(ctx context.Context, url string, conns int) (err error) {
-	if conns > 0 {
-		db.queue, err = pg.OpenQueue(ctx, url, conns)
+func (db *database) openQueue(ctx context.Context, c config.Database, conns int) (err error) {
+	switch {
+	case conns == 0:
+	case c.Pooled():
+		db.queue, err = pg.OpenPooled(ctx, c.URL, conns)
+	default:
+		db.queue, err = pg.OpenQueue(ctx, c.URL, conns)
 	}
 	return err
 }
 
 func (db *database) prepare(ctx context.Context, c config.Database) error {
-	if err := checkSchema(ctx, c); err != nil {
+	fit, err := checkSchema(ctx, db.pool, c)
+	if err != nil {
 		return err
 	}
+	db.newer = fit.Newer()
 	if err := db.clock.Sync(ctx, db.pool); err != nil {
 		return err
 	}
@@ -84,22 +99,23 @@ func (db *database) takeNode(ctx context.Context) error {
 	return nil
 }
 
-func checkSchema(ctx context.Context, c config.Database) error {
-	if c.MigrateOnStart {
-		if _, err := migrations.Up(ctx, c.URL); err != nil {
-			return err
+// checkSchema brings an older schema up to date if it may, and says whether the binary can work on what there is.
+func checkSchema(ctx context.Context, db pg.Querier, c config.Database) (migrations.Fit, error) {
+	fit, err := migrations.Look(ctx, db)
+	if err == nil && fit.Older() && c.MigrateOnStart {
+		if _, err = migrations.Up(ctx, c.SessionURL()); err == nil {
+			fit, err = migrations.Look(ctx, db)
 		}
 	}
-	pending, err := migrations.Pending(ctx, c.URL)
 	switch {
 	case err != nil:
-		return err
-	case pending > 0:
-		return errOlderSchema
-	case pending < 0:
-		return errNewerSchema
+		return fit, err
+	case fit.Older():
+		return fit, errOlderSchema
+	case !fit.Runs():
+		return fit, errNewerSchema
 	}
-	return nil
+	return fit, nil
 }
 
 // closePatience is how long the pool waits for connections that are still at work. After a stop that went well there are

@@ -52,7 +52,7 @@ func newKeys(w world) *cobra.Command {
 // keyringCommand makes a command of the group. --url on the command line asks for the API whatever is configured.
 func keyringCommand(w world, cmd *cobra.Command) (*cobra.Command, *remote, func() (keyring, error)) {
 	cmd, r := remoteCommand(w, cmd)
-	configFlags(cmd, "database.url")
+	configFlags(cmd, "database.url", "database.pooler")
 	return cmd, r, func() (keyring, error) {
 		if r.url == "" {
 			cfg, err := w.load(cmd)

@@ -24,11 +24,11 @@ func newMigration(w world, use, short string, act func(ctx context.Context, url 
 	cmd := &cobra.Command{
 		Use: use, Short: short, Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := w.load(cmd, config.NeedDatabase)
+			cfg, err := w.load(cmd, config.NeedSession)
 			if err != nil {
 				return err
 			}
-			all, err := act(cmd.Context(), cfg.Database.URL)
+			all, err := act(cmd.Context(), cfg.Database.SessionURL())
 			if err != nil {
 				return err
 			}
@@ -36,7 +36,7 @@ func newMigration(w world, use, short string, act func(ctx context.Context, url 
 		},
 	}
 	jsonFlag(cmd, &asJSON)
-	configFlags(cmd, "database.url")
+	configFlags(cmd, "database.url", "database.direct_url", "database.pooler")
 	return cmd
 }
 

@@ -56,7 +56,7 @@ func secretsCommand(
 ) *cobra.Command {
 	var asJSON bool
 	jsonFlag(cmd, &asJSON)
-	configFlags(cmd, "database.url", "secrets.key_file")
+	configFlags(cmd, "database.url", "database.pooler", "secrets.key_file")
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
 		cfg, err := w.load(cmd, append(needs, config.NeedDatabase)...)
 		if err != nil {

@@ -99,11 +99,14 @@ func wire(
 			err = errors.Join(err, w.close())
 		}
 	}()
-	if err := w.db.openQueue(ctx, cfg.Database.URL, claims); err != nil {
+	if err := w.db.openQueue(ctx, cfg.Database, claims); err != nil {
 		return nil, err
 	}
 	if err := w.db.takeNode(ctx); err != nil {
 		return nil, err
+	}
+	if db.newer {
+		log.Warn().Msg("schema.newer") // the next version is on its way, or was here
 	}
 	if err := upkeep.EnsurePartitions(ctx, db.pool, db.clock.Now()); err != nil {
 		log.Error().Err(err).Msg("partitions.failed") // history goes to the default partition, and everything else goes on

@@ -191,8 +191,8 @@ func (w *wiring) addDispatcher() {
 		DisableAfter: c.DisableAfter, AlertAfterFailures: w.cfg.Alerts.AfterFailures, UserAgent: userAgent(),
 		Grace: c.Timeout + drainSlack,
 	}, dispatcher.Deps{
-		DB: w.db.pool, Queue: w.db.queue, IDs: w.db.ids, Now: w.db.clock.Now, Doer: client, Store: w.store, Desk: w.desk, Metrics: w.metrics,
-		Tally: w.tally, Log: w.log, WallTime: time.Now, Round: p.beat,
+		DB: w.db.pool, Queue: w.db.queue, Pooled: w.cfg.Database.Pooled(), IDs: w.db.ids, Now: w.db.clock.Now, Doer: client, Store: w.store, Desk: w.desk,
+		Metrics: w.metrics, Tally: w.tally, Log: w.log, WallTime: time.Now, Round: p.beat,
 	})
 	w.wake, w.accepted, w.forget = d.Wake, d.Accepted, d.Forget
 	// Its grace is for the requests on their way, and once more for what is recorded of them.
@@ -200,8 +200,13 @@ func (w *wiring) addDispatcher() {
 		defer client.CloseIdleConnections()
 		return d.Run(ctx)
 	}})
+	url := w.cfg.Database.SessionURL()
+	if url == "" { // the poll is the truth
+		w.log.Warn().Str("key", "database.direct_url").Msg("wake.no_session")
+		return
+	}
 	w.add(part{name: "the listener for wakes", stop: settle, run: func(ctx context.Context) error {
-		return d.Listen(ctx, w.cfg.Database.URL, dispatcher.Hint{Channel: intake.EnqueuedChannel, Then: w.intake.WakeFanOut})
+		return d.Listen(ctx, url, dispatcher.Hint{Channel: intake.EnqueuedChannel, Then: w.intake.WakeFanOut})
 	}})
 }
 

@@ -7,6 +7,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/postrider/postrider/internal/pg"
 )
 
 // transaction is what a group of requests is written in.
@@ -79,10 +81,11 @@ func (r *ride) sendLast(ctx context.Context, b *pgx.Batch) error {
 	return nil
 }
 
-// Undone is true before the commit went out, and when the server refused something before it, which has it skip the commit.
+// Undone is true before the commit went out, and when the server refused something before it, which has it skip the commit. A
+// pooler that has lost the server speaks for itself.
 func (r *ride) Undone(err error) bool {
 	var pgErr *pgconn.PgError
-	return !r.asked || !r.reached && errors.As(err, &pgErr)
+	return !r.asked || !r.reached && errors.As(err, &pgErr) && !pg.PoolerLost(err)
 }
 
 func (r *ride) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {

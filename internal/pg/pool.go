@@ -69,8 +69,10 @@ func OpenQueue(ctx context.Context, url string, maxConns int) (*pgxpool.Pool, er
 	return open(ctx, url, maxConns, params)
 }
 
-// byIndex leaves the planner no way but the indexes, once for all times that a statement is run.
+// byIndex leaves the planner no way but the indexes, once for all times that a statement is run. What it forbids it counts as
+// dear, if there is no other way, and what is dear PostgreSQL would compile: for a second, each time.
 var byIndex = map[string]string{
+	"jit":             "off",
 	"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "enable_bitmapscan": "off", "enable_sort": "off",
 	"enable_hashjoin": "off", "enable_mergejoin": "off",
 }
@@ -96,6 +98,10 @@ func open(ctx context.Context, url string, maxConns int, params map[string]strin
 	}
 	settle(cfg.ConnConfig)
 	maps.Copy(cfg.ConnConfig.RuntimeParams, params)
+	return openConfig(ctx, cfg, maxConns)
+}
+
+func openConfig(ctx context.Context, cfg *pgxpool.Config, maxConns int) (*pgxpool.Pool, error) {
 	cfg.MaxConns = int32(min(maxConns, 1<<15)) //nolint:gosec // bounded just here
 	g := guard(cfg)
 	g.heed(cfg)

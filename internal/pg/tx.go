@@ -112,7 +112,7 @@ func parted(err error) bool {
 	}
 	var pgErr *pgconn.PgError
 	if errors.As(err, &pgErr) {
-		return goodbye(pgErr.Code)
+		return goodbye(pgErr.Code) || PoolerLost(err)
 	}
 	return lostConnection(err)
 }
