@@ -33,6 +33,8 @@ type siege struct {
 	gate     atomic.Pointer[script] // what the receiver does instead of answering 200; nil: nothing
 	host     *receiver
 	failed   atomic.Int64 // requests that the receiver answered so that they come again
+	refused  atomic.Int64 // calls of producers that were answered with 503
+	cut      atomic.Int64 // calls of producers that were not answered
 	tenant   string
 	urls     atomic.Pointer[[]string] // of the processes that take requests
 
@@ -176,6 +178,11 @@ func (s *siege) enqueue(key string) bool {
 		case err == nil && got.status != http.StatusServiceUnavailable:
 			s.t.Errorf("enqueue: status %d: %s", got.status, got.body)
 			return false
+		}
+		if err != nil {
+			s.cut.Add(1)
+		} else {
+			s.refused.Add(1)
 		}
 		<-time.After(20 * time.Millisecond) // what a producer does
 	}

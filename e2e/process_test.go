@@ -41,6 +41,27 @@ type process struct {
 // settings are environment variables without their prefix, over the tests' own.
 type settings map[string]string
 
+// anotherBinary is a setting that is none: another binary than the one under test, such as that of the version before.
+const anotherBinary = "-binary"
+
+// command is the binary with its arguments, and with nothing in its environment but the settings.
+func (s settings) command(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(program, args...)
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir()}
+	for key, value := range s {
+		switch {
+		case key == anotherBinary:
+			cmd.Path = value
+			continue
+		case !strings.HasPrefix(key, "SSL_"): // those are Go's
+			key = "POSTRIDER_" + key
+		}
+		cmd.Env = append(cmd.Env, key+"="+value)
+	}
+	return cmd
+}
+
 // serve starts a process on the test's database and waits until it takes requests.
 func serve(t *testing.T, over settings) *process {
 	t.Helper()
@@ -84,14 +105,7 @@ func tryStart(t *testing.T, roles string, over settings) (*process, error) {
 		env["DATABASE_URL"] = pgtest.URL(t)
 	}
 	p := &process{t: t, done: make(chan error, 1)}
-	p.cmd = exec.Command(program, "serve", "--roles", roles)
-	p.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir()}
-	for key, value := range env {
-		if !strings.HasPrefix(key, "SSL_") { // those are Go's
-			key = "POSTRIDER_" + key
-		}
-		p.cmd.Env = append(p.cmd.Env, key+"="+value)
-	}
+	p.cmd = env.command(t, "serve", "--roles", roles)
 	out, err := p.cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -176,11 +190,7 @@ func command(t *testing.T, env settings, args ...string) (code int) {
 // output runs the program and gives its exit code and what it prints.
 func output(t *testing.T, env settings, args ...string) (code int, printed string) {
 	t.Helper()
-	cmd := exec.Command(program, args...)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir()}
-	for key, value := range env {
-		cmd.Env = append(cmd.Env, "POSTRIDER_"+key+"="+value)
-	}
+	cmd := env.command(t, args...)
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said
 	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {

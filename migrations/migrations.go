@@ -11,6 +11,7 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -34,14 +35,40 @@ type Status struct {
 }
 
 // Up brings the database at url to the newest schema. Several processes may call it at once: one of them works, the
-// others wait for it and find nothing to do.
+// others wait for it and find nothing to do. The version before may serve meanwhile: who waits for a lock has everybody else wait
+// behind him, so a migration that does not get one within lockPatience is given up and tried again a little later.
 func Up(ctx context.Context, url string) ([]Status, error) {
 	return with(ctx, url, func(p *goose.Provider) error {
-		if _, err := p.Up(ctx); err != nil {
-			return fmt.Errorf("migrate up: %w", err)
+		for try := 1; ; try++ {
+			_, err := p.Up(ctx)
+			switch {
+			case err == nil:
+				return nil
+			case !lockTimedOut(err):
+				return fmt.Errorf("migrate up: %w", err)
+			case try == lockTries:
+				return fmt.Errorf("migrate up: a transaction that stays open holds a lock that is needed; end it and run this again: %w", err)
+			}
+			select {
+			case <-time.After(lockRest):
+			case <-ctx.Done():
+				return fmt.Errorf("migrate up: %w", errors.Join(ctx.Err(), err))
+			}
 		}
-		return nil
 	})
+}
+
+// lockPatience is the lock_timeout of migrations, unless the URL gives another. Whoever serves meanwhile stands still for that long
+// at most; the rests between are there for what they have put off.
+const (
+	lockPatience = "2s"
+	lockTries    = 10
+	lockRest     = time.Second / 2
+)
+
+func lockTimedOut(err error) bool {
+	var pgErr *pgconn.PgError
+	return errors.As(err, &pgErr) && pgErr.Code == "55P03" // lock_not_available (PostgreSQL's manual, appendix A)
 }
 
 // Down takes the newest migration back.
@@ -66,6 +93,9 @@ func with(ctx context.Context, url string, act func(*goose.Provider) error) (_ [
 		return nil, err
 	}
 	schema := cfg.RuntimeParams["search_path"]
+	if _, given := cfg.RuntimeParams["lock_timeout"]; !given {
+		cfg.RuntimeParams["lock_timeout"] = lockPatience
+	}
 	db := stdlib.OpenDB(*cfg)
 	defer func() { err = errors.Join(err, db.Close()) }()
 	if err := ensureSchema(ctx, db, schema); err != nil {
