@@ -48,6 +48,8 @@ var exempt = map[string]string{
 	"portal_links_by_end":                  "upkeep drops what has ended, of all tenants",
 	"events_unrouted_pkey":                 "the fan-out takes the oldest of all buckets, in the order in which they were enqueued",
 	"intake_settings_pkey":                 "of the configuration, no tenant's",
+	"job_leases_pkey":                      "the scheduler's jobs, no tenant's",
+	"history_days_pkey":                    "partitions, which hold days of all tenants",
 	"traffic_pkey":                         "figures over all tenants, no tenant's",
 	"schema_compatibility_pkey":            "about the schema, no tenant's",
 	"goose_db_version_pkey":                "goose's own table",
@@ -146,7 +148,8 @@ SELECT c.relname FROM pg_class c
 		"a tenant's table whose bucket is no smallint or may be null": `
 SELECT c.relname FROM pg_class c
  WHERE` + ours + ` AND c.relkind IN ('r', 'p') AND c.relname NOT IN ('event_types', 'api_keys', 'nodes', 'user_agents', 'seal_keys', 'traffic', 'sessions',
-                                                                    'portal_links', 'intake_settings', 'schema_compatibility')
+                                                                    'portal_links', 'intake_settings', 'schema_compatibility',
+                                                                    'job_leases', 'history_days')
    AND NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'shard' AND a.attnotnull
                                                 AND a.atttypid = 'smallint'::regtype)`,
 		"an identity column": `

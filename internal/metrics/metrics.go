@@ -15,6 +15,7 @@ type Metrics struct {
 	engine
 	queue
 	web
+	upkeep upkeepFigures
 }
 
 // Labels are the values that labels can have. None of them grows with what strangers do.
@@ -42,6 +43,7 @@ func New(reg prometheus.Registerer, labels Labels) *Metrics {
 	m.engine.register(reg)
 	m.queue.register(reg)
 	m.web.register(reg)
+	m.upkeep.register(reg)
 	return m
 }
 

@@ -78,7 +78,7 @@ func TestEverySeriesIsThereFromTheStart(t *testing.T) {
 		"postrider_endpoints{health=dead} 0", "postrider_endpoints{health=healthy} 0", "postrider_enqueue_duration_seconds 0 0",
 		"postrider_events_accepted_total 0", "postrider_in_flight 0", "postrider_intake_commit_events 0 0",
 		"postrider_leases_lost_total 0", "postrider_leases_rescued_total 0", "postrider_oldest_due_seconds 0",
-		"postrider_oldest_overdue_seconds 0", "postrider_record_attempts 0 0", "postrider_record_duration_seconds 0 0",
+		"postrider_oldest_overdue_seconds 0", "postrider_partitions_days_ahead 0", "postrider_record_attempts 0 0", "postrider_record_duration_seconds 0 0",
 		"postrider_records_failed_total 0",
 	}
 	for _, class := range []string{"2xx", "3xx", "4xx", "5xx", "none"} {
@@ -141,6 +141,29 @@ func TestFiguresArrive(t *testing.T) {
 		"postrider_alerts_open 4", "postrider_alerts{kind=endpoint.dead} 3", "postrider_endpoints{health=dead} 5",
 		"postrider_breakers{state=open} 6", "postrider_http_requests_total{route=GET /v1/tenants,status_class=2xx} 2",
 		"postrider_http_requests_total{route=other,status_class=4xx} 1", "postrider_enqueue_duration_seconds 1 0.02",
+	} {
+		if !slices.Contains(got, want) {
+			t.Errorf("%s is not among\n%s", want, strings.Join(got, "\n"))
+		}
+	}
+}
+
+func TestUpkeepIsThereBeforeItHasRun(t *testing.T) {
+	t.Parallel()
+	reg := prometheus.NewPedanticRegistry()
+	m := metrics.New(reg, labels())
+	m.ExpectUpkeep("partitions")
+	m.ExpectUpkeep("retention")
+	m.UpkeepRan("retention", "done", time.Unix(1_800_000_000, 0))
+	m.UpkeepRan("retention", "failed", time.Unix(1_900_000_000, 0))
+	m.SetDaysAhead(7)
+	m.SetDefaultRows("events", 12)
+	got := read(t, reg)
+	for _, want := range []string{
+		"postrider_upkeep_runs_total{job=partitions,result=done} 0", "postrider_upkeep_runs_total{job=partitions,result=failed} 0",
+		"postrider_upkeep_last_success_timestamp_seconds{job=partitions} 0", "postrider_upkeep_runs_total{job=retention,result=done} 1",
+		"postrider_upkeep_runs_total{job=retention,result=failed} 1", "postrider_upkeep_last_success_timestamp_seconds{job=retention} 1.8e+09",
+		"postrider_partitions_days_ahead 7", "postrider_partitions_default_rows{table=events} 12",
 	} {
 		if !slices.Contains(got, want) {
 			t.Errorf("%s is not among\n%s", want, strings.Join(got, "\n"))

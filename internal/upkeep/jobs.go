@@ -53,9 +53,9 @@ func New(d Deps) *Upkeep {
 		{name: "closed endpoints", every: time.Minute, patience: 10 * time.Minute, run: d.closedEndpoints},
 		{name: "orphaned alerts", every: time.Minute, patience: time.Minute, run: d.Alerts.ResolveDeleted},
 		{name: "old alerts", every: day, patience: time.Hour, run: d.oldAlerts},
-		{name: "gauges", every: 10 * time.Second, patience: 30 * time.Second, run: d.gauges},
+		{name: "gauges", every: 10 * time.Second, patience: 30 * time.Second, run: d.gauges, lost: d.forgetGauges},
 		// On its own and with more time: it reads all the history there is, and the others must not wait for it.
-		{name: "gauges of history", every: 10 * time.Second, patience: 5 * time.Minute, run: d.historyGauges},
+		{name: "gauges of history", every: 10 * time.Second, patience: 5 * time.Minute, run: d.historyGauges, lost: d.forgetHistory},
 	}
 	if d.Audit != nil {
 		jobs = append(jobs, &job{name: "old entries of the audit log", every: day, patience: time.Hour, run: d.auditLog})
@@ -78,7 +78,10 @@ func New(d Deps) *Upkeep {
 	if d.Schedules != nil {
 		jobs = append(jobs, &job{name: "orphaned schedules", every: time.Minute, patience: time.Minute, run: d.Schedules})
 	}
-	return &Upkeep{log: d.Log, jobs: jobs}
+	for _, j := range jobs {
+		d.Metrics.ExpectUpkeep(j.label())
+	}
+	return &Upkeep{log: d.Log, jobs: jobs, metrics: d.Metrics, now: d.Now, leases: newLeases(d.DB, d.Now)}
 }
 
 func (d Deps) partitions(ctx context.Context) (int64, error) {
@@ -197,6 +200,32 @@ func alertKinds() []string {
 		kinds = append(kinds, k.String())
 	}
 	return kinds
+}
+
+// forgetGauges has this process show nothing of what another counts from now on: whoever looks takes the max over processes.
+func (d Deps) forgetGauges() {
+	d.Metrics.SetAlertsOpen(alertKinds(), func(string) int64 { return 0 })
+	d.Metrics.SetOldestDue(0)
+	d.Metrics.SetOldestOverdue(0)
+	for _, health := range subscriptions.Healths() {
+		d.Metrics.SetEndpoints(health, 0)
+	}
+	for _, state := range subscriptions.Breakers() {
+		d.Metrics.SetBreakers(state, 0)
+	}
+	for _, s := range dispatcher.States() {
+		if !s.Finished() {
+			d.Metrics.SetDeliveries(s.String(), 0)
+		}
+	}
+}
+
+func (d Deps) forgetHistory() {
+	for _, s := range dispatcher.States() {
+		if s.Finished() {
+			d.Metrics.SetDeliveries(s.String(), 0)
+		}
+	}
 }
 
 // historyGauges counts what is finished.
