@@ -126,10 +126,10 @@ var keys = []key{
 	entry("events.max_payload", "1MiB", "bytes of the largest payload that is accepted, 1B to 256MiB",
 		sizeKind, func(c *Config) *int64 { return &c.Events.MaxPayload }, within(1, 256<<20, formatSize)),
 
-	entry("retention.events", "30d", "time that finished events and their payloads are kept, above 0",
-		durationKind, func(c *Config) *time.Duration { return &c.Retention.Events }, within(1, maxSpan, duration.Format)),
-	entry("retention.attempts", "30d", "time that attempts are kept, above 0",
-		durationKind, func(c *Config) *time.Duration { return &c.Retention.Attempts }, within(1, maxSpan, duration.Format)),
+	entry("retention.events", "30d", "time that finished events and their payloads are kept, 1d to 3650d; a tenant may have its own",
+		durationKind, func(c *Config) *time.Duration { return &c.Retention.Events }, within(minHistory, maxHistory, duration.Format)),
+	entry("retention.attempts", "30d", "time that attempts are kept, 1d to 3650d; a tenant may have its own; deliveries are kept for the longer of both",
+		durationKind, func(c *Config) *time.Duration { return &c.Retention.Attempts }, within(minHistory, maxHistory, duration.Format)),
 	entry("retention.idempotency_keys", "24h", "time that Idempotency-Keys are kept, above 0; producers are promised 24h",
 		durationKind, func(c *Config) *time.Duration { return &c.Retention.IdempotencyKeys }, within(1, maxSpan, duration.Format)),
 	entry("retention.audit_log", "365d", "time that entries of the audit log are kept, above 0",
@@ -176,6 +176,12 @@ var keys = []key{
 
 // maxSpan bounds what is compared with clock times, so that now minus the span stays a date PostgreSQL can hold.
 const maxSpan = 36500 * duration.Day
+
+// History is kept in days. The bounds are those of tenants' own times, too.
+const (
+	minHistory = duration.Day
+	maxHistory = 3650 * duration.Day
+)
 
 // lookup finds a key by its name.
 func lookup(name string) (key, bool) {

@@ -9,7 +9,7 @@ import (
 // newRoot makes the tree of commands.
 func newRoot(w world) *cobra.Command {
 	root := group("postrider", "Reliable webhooks on PostgreSQL",
-		newDev(w), newServe(w), newHealth(w), newMigrate(w), newConfig(w), newSecrets(w), newKeys(w), newAuditLog(w),
+		newDev(w), newServe(w), newHealth(w), newMigrate(w), newConfig(w), newSecrets(w), newRetention(w), newKeys(w), newAuditLog(w),
 		newTenants(w), newEndpoints(w), newEventTypes(w), newPortal(w),
 		newEvents(w), newSchedules(w), newIngest(w), newDeliveries(w), newJobs(w),
 		newListen(w), newTrigger(w), newVerify(w), newVersion(w))

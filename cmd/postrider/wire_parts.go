@@ -156,6 +156,7 @@ func (w *wiring) addScheduler() {
 		Audit: audit.NewLog(w.db.pool), KeepAudit: w.cfg.Retention.AuditLog, Sessions: w.sessions.DropEnded,
 		Stats: w.stats, KeepStats: w.cfg.Retention.Attempts,
 		KeepKeys: w.cfg.Retention.IdempotencyKeys, KeepEvents: w.cfg.Retention.Events,
+		Retention: upkeep.NewRetention(w.db.pool, w.db.clock.Now, w.log, keepOf(w.cfg.Retention)),
 	})
 	w.add(part{name: "the scheduler", stop: 2 * settle, run: u.Run}, part{name: "the jobs", stop: 2 * settle, run: w.jobs.Run},
 		part{name: "the schedules", stop: 2 * settle, run: w.schedules.Run})

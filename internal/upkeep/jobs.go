@@ -40,6 +40,9 @@ type Deps struct {
 	KeepKeys   time.Duration // retention.idempotency_keys
 	KeepEvents time.Duration // retention.events
 
+	// Retention drops old history; nil: it stays.
+	Retention *Retention
+
 	Jobs func(ctx context.Context, shard int16) (int64, error) // deletes a bucket's old jobs
 
 	Schedules func(ctx context.Context) (int64, error) // deletes those of deleted tenants
@@ -48,7 +51,7 @@ type Deps struct {
 // New lists every job with its pace.
 func New(d Deps) *Upkeep {
 	jobs := []*job{
-		{name: "partitions", every: time.Hour, patience: 10 * time.Minute, run: d.partitions},
+		{name: "partitions", every: time.Hour, patience: 10 * time.Minute, run: d.partitions, lost: d.forgetPartitions},
 		{name: "secrets", every: time.Minute, patience: time.Minute, run: d.secrets},
 		{name: "closed endpoints", every: time.Minute, patience: 10 * time.Minute, run: d.closedEndpoints},
 		{name: "orphaned alerts", every: time.Minute, patience: time.Minute, run: d.Alerts.ResolveDeleted},
@@ -56,6 +59,10 @@ func New(d Deps) *Upkeep {
 		{name: "gauges", every: 10 * time.Second, patience: 30 * time.Second, run: d.gauges, lost: d.forgetGauges},
 		// On its own and with more time: it reads all the history there is, and the others must not wait for it.
 		{name: "gauges of history", every: 10 * time.Second, patience: 5 * time.Minute, run: d.historyGauges, lost: d.forgetHistory},
+	}
+	if d.Retention != nil {
+		// It tries for long where it has to wait for locks, and what it did not come to is done in the next run.
+		jobs = append(jobs, &job{name: retentionJob, every: time.Hour, patience: 6 * time.Hour, run: d.Retention.Run})
 	}
 	if d.Audit != nil {
 		jobs = append(jobs, &job{name: "old entries of the audit log", every: day, patience: time.Hour, run: d.auditLog})
@@ -85,7 +92,8 @@ func New(d Deps) *Upkeep {
 }
 
 func (d Deps) partitions(ctx context.Context) (int64, error) {
-	return ensurePartitions(ctx, d.DB, d.Now())
+	made, err := ensurePartitions(ctx, d.DB, d.Now())
+	return made, errors.Join(err, d.measurePartitions(ctx))
 }
 
 func (d Deps) secrets(ctx context.Context) (int64, error) {

@@ -52,7 +52,7 @@ func newHouse(t *testing.T) *house {
 		Store: subscriptions.New(subscriptions.Deps{
 			DB: db, IDs: h.ids, Now: now, Box: box, CheckURL: func(string) error { return nil },
 		}),
-		Desk:   dispatcher.NewDesk(dispatcher.DeskDeps{DB: db, Now: now, Wake: func(int16) {}}),
+		Desk:   dispatcher.NewDesk(dispatcher.DeskDeps{DB: db, IDs: h.ids, Now: now, Wake: func(int16) {}}),
 		Alerts: alert.NewDesk(db, h.ids.Next, now),
 	}
 	if h.tenant, err = h.Store.CreateTenant(t.Context(), subscriptions.NewTenant{Name: "acme"}); err != nil {

@@ -120,9 +120,8 @@ func (p partition) make(ctx context.Context, tx pgx.Tx) error {
 	if _, err := tx.Exec(ctx, settle, fmt.Sprint(lockPatience.Milliseconds())); err != nil {
 		return fmt.Errorf("limit the wait for locks: %w", err)
 	}
-	const alone = `SELECT pg_advisory_xact_lock(hashtextextended('postrider.partitions', 0))`
-	if _, err := tx.Exec(ctx, alone); err != nil {
-		return fmt.Errorf("wait for other processes: %w", err)
+	if err := alone(ctx, tx); err != nil {
+		return err
 	}
 	have, err := partitionsOf(ctx, tx, p.table)
 	if err != nil || slices.Contains(have, p.name()) {
@@ -144,6 +143,14 @@ func (p partition) make(ctx context.Context, tx pgx.Tx) error {
 	attach := fmt.Sprintf(`ALTER TABLE %s ATTACH PARTITION %s FOR VALUES FROM (%d) TO (%d)`, p.table, p.name(), from, to)
 	_, err = tx.Exec(ctx, attach)
 	return err
+}
+
+// alone keeps other processes from the catalogue until the transaction ends.
+func alone(ctx context.Context, tx pgx.Tx) error {
+	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('postrider.partitions', 0))`); err != nil {
+		return fmt.Errorf("wait for other processes: %w", err)
+	}
+	return nil
 }
 
 func (p partition) moveFromDefault(ctx context.Context, tx pgx.Tx, from, to int64) error {
@@ -173,4 +180,47 @@ func (p partition) moveFromDefault(ctx context.Context, tx pgx.Tx, from, to int6
 func sqlstate(err error, code string) bool {
 	var pgErr *pgconn.PgError
 	return errors.As(err, &pgErr) && pgErr.Code == code
+}
+
+// fewBlocks is up to how many blocks the default partition's rows are counted; beyond, the estimate of the last ANALYZE does.
+const fewBlocks = 128
+
+// measurePartitions shows how far partitions reach, and what lies in none.
+func (d Deps) measurePartitions(ctx context.Context) error {
+	parts, err := readParts(ctx, d.DB)
+	if err != nil {
+		return err
+	}
+	today := d.Now().UTC().Truncate(day)
+	ahead := daysAhead
+	for _, table := range partitioned {
+		n := 0
+		for slices.ContainsFunc(parts, func(p part) bool {
+			return p.Table == table && !p.isDefault && p.day().Equal(today.Add(time.Duration(n+1)*day))
+		}) {
+			n++
+		}
+		ahead = min(ahead, n)
+	}
+	d.Metrics.SetDaysAhead(ahead)
+	for _, p := range parts {
+		if !p.isDefault {
+			continue
+		}
+		rows := p.Rows
+		if p.Blocks <= fewBlocks {
+			if err := d.DB.QueryRow(ctx, `SELECT count(*) FROM `+p.quoted()).Scan(&rows); err != nil {
+				return pg.Fault(fmt.Errorf("count what lies in %s: %w", p.Name, err))
+			}
+		}
+		d.Metrics.SetDefaultRows(p.Table, rows)
+	}
+	return nil
+}
+
+func (d Deps) forgetPartitions() {
+	d.Metrics.SetDaysAhead(0)
+	for _, table := range partitioned {
+		d.Metrics.SetDefaultRows(table, 0)
+	}
 }

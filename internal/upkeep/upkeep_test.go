@@ -31,6 +31,12 @@ func (l *log) Write(p []byte) (int, error) {
 	return l.b.Write(p)
 }
 
+func (l *log) text() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
 // lines gives each line as `level job count error`.
 func (l *log) lines(t *testing.T) string {
 	t.Helper()

@@ -1,0 +1,130 @@
+package upkeep
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/postrider/postrider/internal/id"
+	"github.com/postrider/postrider/internal/pg"
+)
+
+const (
+	// walkBlocks is how many blocks of a partition one transaction reads: 2 MiB.
+	walkBlocks = 256
+	// walkPatience bounds it.
+	walkPatience = time.Minute
+
+	pagesSQL = `t.ctid >= @first::text::tid AND t.ctid < @after::text::tid`
+)
+
+// walk goes through a partition from its first block to the last, some at a time, with a statement over the rows t of those. It rests
+// after each for as long as that took, so that it takes half of one core and of one disk at most.
+func (r *Retention) walk(ctx context.Context, p part, sql string, args pgx.StrictNamedArgs) (rows int64, err error) {
+	for at := int64(0); at < p.Blocks; at += walkBlocks {
+		step := maps.Clone(args)
+		step["first"], step["after"] = fmt.Sprintf("(%d,0)", at), fmt.Sprintf("(%d,0)", at+walkBlocks)
+		begun := time.Now()
+		var n int64
+		within, cancel := context.WithTimeout(ctx, walkPatience)
+		err := pg.InTx(within, r.db, func(tx pgx.Tx) error {
+			if err := fence(within, tx); err != nil {
+				return err
+			}
+			if err := pg.Indexed(within, tx); err != nil {
+				return err
+			}
+			tag, err := tx.Exec(within, sql, step)
+			n = tag.RowsAffected()
+			return err //nolint:wrapcheck // by the caller
+		})
+		cancel()
+		if err != nil {
+			return rows, err //nolint:wrapcheck // by the caller
+		}
+		rows += n
+		select {
+		case <-time.After(time.Since(begun)):
+		case <-ctx.Done():
+			return rows, ctx.Err() //nolint:wrapcheck // by the caller
+		}
+	}
+	return rows, nil
+}
+
+// unneededSQL is the condition on a row t that nothing unfinished needs it.
+func unneededSQL(table string) string {
+	switch table {
+	case tableEvents:
+		return `(t.shard, t.id) NOT IN (SELECT n.shard, n.id FROM (` + neededEventsSQL + `) n)`
+	case tableFinished:
+		return `(t.shard, t.id) NOT IN (SELECT n.shard, n.id FROM (` + neededFinishedSQL + `) n)`
+	}
+	return `t.id >= @low AND t.id < @high AND NOT EXISTS (SELECT FROM deliveries d WHERE d.shard = t.shard AND d.id = t.delivery_id)`
+}
+
+// deleteTenants deletes, of a day that is not over for most, the rows of those for whom it is. gone are those whose were deleted already.
+func (r *Retention) deleteTenants(ctx context.Context, v verdict, gone []int64, now time.Time) (did bool, err error) {
+	fresh := slices.DeleteFunc(slices.Clone(v.tenants), func(t int64) bool { return slices.Contains(gone, t) })
+	if len(fresh) == 0 {
+		if slices.Equal(gone, v.tenants) {
+			return false, nil
+		}
+		return false, noteDone(ctx, r.db, v, 0, now) // one keeps more than it did, and may keep less again
+	}
+	args := r.stretch(v)
+	args["tenants"] = fresh
+	rows, err := r.walk(ctx, v.part, `DELETE FROM `+v.quoted()+` t WHERE `+pagesSQL+` AND `+ofTenantsSQL(v.Table)+` AND `+unneededSQL(v.Table), args)
+	if err != nil {
+		return rows > 0, fmt.Errorf("delete what some tenants keep for less long: %w", err)
+	}
+	r.deleted(v.part, rows)
+	return rows > 0, noteDone(ctx, r.db, v, 0, now)
+}
+
+func (r *Retention) deleted(p part, rows int64) {
+	if rows > 0 {
+		r.log.Info().Str("table", p.Table).Str("partition", p.Name).Int64("rows", rows).Msg("retention.deleted")
+	}
+}
+
+// overSQL is the condition on a row t of the default partition, which has no day, that its own time is over.
+func overSQL(table string) string {
+	theirs := `u.tenant = t.tenant_id`
+	if table == tableAttempts {
+		theirs = `u.tenant = (SELECT e.tenant_id FROM endpoints e WHERE e.shard = t.shard AND e.id = t.endpoint_id)`
+	}
+	return `t.id < coalesce((SELECT u.cutoff FROM unnest(@tenants::bigint[], @cutoffs::bigint[]) AS u (tenant, cutoff) WHERE ` + theirs +
+		` LIMIT 1), @cutoff::bigint)`
+}
+
+func (r *Retention) overArgs(o outlook, table string) pgx.StrictNamedArgs {
+	tenants, cutoffs := []int64{}, []int64{}
+	for _, own := range o.owns {
+		tenants, cutoffs = append(tenants, own.Tenant), append(cutoffs, own.cutoff(table, o.now))
+	}
+	for _, tenant := range o.busy { // nothing of theirs is over while they replay
+		tenants, cutoffs = append([]int64{tenant}, tenants...), append([]int64{0}, cutoffs...)
+	}
+	args := r.stretch(verdict{part: part{Table: table, from: 0, to: id.Floor(o.now)}})
+	args["tenants"], args["cutoffs"], args["cutoff"] = tenants, cutoffs, r.keep.cutoff(table, o.now)
+	return args
+}
+
+// clearDefault deletes what is over of the rows that no day's partition took. Usually there are none.
+func (r *Retention) clearDefault(ctx context.Context, o outlook, p part) (did bool, err error) {
+	if p.Blocks == 0 {
+		return false, nil
+	}
+	rows, err := r.walk(ctx, p, `DELETE FROM `+p.quoted()+` t WHERE `+pagesSQL+` AND `+overSQL(p.Table)+` AND `+unneededSQL(p.Table),
+		r.overArgs(o, p.Table))
+	if err != nil {
+		return rows > 0, fmt.Errorf("delete what is over: %w", err)
+	}
+	r.deleted(p, rows)
+	return rows > 0, nil
+}
