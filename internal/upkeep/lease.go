@@ -46,7 +46,7 @@ type lease struct {
 }
 
 func newLeases(db *pgxpool.Pool, now func() time.Time) *leases {
-	return &leases{db: db, now: now, owner: rand.Int64N(1<<62) + 1, held: map[string]*lease{}} //nolint:gosec // a name, no secret
+	return &leases{db: db, now: now, owner: rand.Int64N(1<<62) + 1, held: map[string]*lease{}}
 }
 
 // Index job_leases_pkey; in one order, so that two processes cannot wait for each other. A job that a command asks for is let go,

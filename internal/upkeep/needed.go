@@ -4,7 +4,7 @@ package upkeep
 // event, or is one of the index deliveries_late. 20971520000 is 5 s in an id; the number stands in that index too.
 const (
 	// waitingSQL is unfinished deliveries of events of a stretch, bucket by bucket, and more. Indexes deliveries_pkey, deliveries_late.
-	waitingSQL = waitingHead + `AND x.id >= @low::bigint - 20971520000` + waitingTail
+	waitingSQL  = waitingHead + `AND x.id >= @low::bigint - 20971520000` + waitingTail
 	waitingHead = `
     SELECT d.shard, d.event_id FROM generate_series(0, 255) s (n) CROSS JOIN LATERAL (
         SELECT x.shard, x.event_id FROM deliveries x

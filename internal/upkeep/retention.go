@@ -233,11 +233,11 @@ func (*Retention) lock(ctx context.Context, tx pgx.Tx, p part) error {
 // drop drops a day that nothing needs, which is looked at once more under the lock: a delivery may have been brought back meanwhile.
 func (r *Retention) drop(ctx context.Context, v verdict) error {
 	err := r.locked(ctx, v.part, func(tx pgx.Tx) error {
-		var any bool
-		if err := tx.QueryRow(ctx, `SELECT EXISTS (`+neededSQL(v.part)+`)`, r.stretch(v)).Scan(&any); err != nil {
+		var isNeeded bool
+		if err := tx.QueryRow(ctx, `SELECT EXISTS (`+neededSQL(v.part)+`)`, r.stretch(v)).Scan(&isNeeded); err != nil {
 			return fmt.Errorf("look for what is unfinished: %w", err)
 		}
-		if any {
+		if isNeeded {
 			return errNeeded
 		}
 		if _, err := tx.Exec(ctx, roomAgainSQL(v.Table)); err != nil {
