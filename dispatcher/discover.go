@@ -40,6 +40,7 @@ func (d *Dispatcher) discover(ctx context.Context, shards []int16) error {
 		err := d.discoverIn(ctx, some)
 		switch {
 		case err == nil:
+			d.looking.Work()
 			d.nudge()
 		case fault.Is(err, fault.Unavailable) || ctx.Err() != nil:
 			return err

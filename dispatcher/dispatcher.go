@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/postrider/postrider/internal/id"
+	"github.com/postrider/postrider/internal/pulse"
 	"github.com/postrider/postrider/signer"
 	"github.com/postrider/postrider/subscriptions"
 )
@@ -108,7 +109,10 @@ type Dispatcher struct {
 	begun      atomic.Int64             // deliveries that a carrier has taken, ever
 	senders    sync.WaitGroup           // deliveries in flight
 	tasks      sync.WaitGroup           // cancellations on their way
-	beside     context.Context          //nolint:containedctx // of tasks, which belong to no call
+	claiming   pulse.Pulse              // of the loops, for who watches over them
+	looking    pulse.Pulse
+	recording  pulse.Pulse
+	beside     context.Context //nolint:containedctx // of tasks, which belong to no call
 	stopBeside context.CancelFunc
 }
 

@@ -233,8 +233,10 @@ func (d *Dispatcher) flushAgain(ctx context.Context, results []result, again boo
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
 		begun := time.Now()
 		won, err := d.record(ctx, results, again)
+		d.recording.Turn()
 		if err == nil {
 			d.deps.Metrics.Recorded(len(results), time.Since(begun))
+			d.recording.Work()
 			d.recorded(results, won)
 			return
 		}

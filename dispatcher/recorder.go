@@ -20,7 +20,9 @@ func (d *Dispatcher) runRecorder(ctx context.Context) {
 		if !open {
 			return
 		}
+		d.recording.Begin()
 		d.flush(ctx, d.gather(first))
+		d.recording.Rest()
 	}
 }
 

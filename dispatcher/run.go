@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/postrider/postrider/internal/id"
+	"github.com/postrider/postrider/internal/pulse"
 )
 
 const (
@@ -14,6 +15,13 @@ const (
 	retryAfterFault = 500 * time.Millisecond // how long a claim waits after the database failed one
 	claimLimit      = 500                    // deliveries a claim takes at most; more gained nothing
 )
+
+// Still says for how long the loops of Run have stood still, the worst of them: one that claims or looks for what is due, or the
+// one that records while there is something to record. Each of them goes round within dbPatience, some seconds at most when the
+// database answers.
+func (d *Dispatcher) Still() pulse.Still {
+	return d.claiming.Still().And(d.looking.Still()).And(d.recording.Still())
+}
 
 // Run claims and delivers until ctx ends; then it claims nothing more, lets what is on its way finish for cfg.Grace,
 // interrupts the rest, records everything and returns, always without an error.
@@ -57,10 +65,14 @@ func (d *Dispatcher) drain(interrupt func()) {
 // It is apart from that loop: with a backlog that some long transaction keeps from being vacuumed, a look can take longer
 // than many claims.
 func (d *Dispatcher) runLook(ctx context.Context) {
+	defer d.looking.Rest()
 	look := allShards
 	for next := time.Now(); ; {
 		begun := time.Now()
-		if err := d.discover(ctx, look); err != nil && ctx.Err() == nil {
+		d.looking.Begin()
+		if err := d.discover(ctx, look); err == nil {
+			d.looking.Rest()
+		} else if d.looking.Turn(); ctx.Err() == nil {
 			d.log.Error().Err(err).Msg("discover.failed")
 		}
 		took := time.Since(begun)
@@ -90,16 +102,20 @@ func (d *Dispatcher) runLook(ctx context.Context) {
 func (d *Dispatcher) runClaim(ctx, work context.Context) {
 	sweep := time.NewTicker(pollEvery)
 	defer sweep.Stop()
+	d.claiming.Begin()
+	defer d.claiming.Rest()
 	for ctx.Err() == nil {
 		if d.deps.Round != nil {
 			d.deps.Round()
 		}
 		more, err := d.claimRound(ctx, work)
 		if err != nil && ctx.Err() == nil {
+			d.claiming.Turn()
 			d.log.Error().Err(err).Msg("claim.failed")
 			sleep(ctx, retryAfterFault)
 			continue
 		}
+		d.claiming.Work()
 		wait := pollEvery
 		if more {
 			wait = 0

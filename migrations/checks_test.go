@@ -56,6 +56,10 @@ var (
 		"shard": id.Bucket(1), "id": 3, "tenant_id": 1, "endpoint_id": 2, "kind": "delivery.failing", "state": "open", "count": 1,
 		"detail": "", "opened_at": at, "last_at": at, "last_notice_id": 4,
 	}
+	serviceAlert = row{
+		"shard": 0, "id": 3, "kind": "service.no_dispatcher", "state": "open", "count": 1, "detail": "", "opened_at": at, "last_at": at,
+		"last_notice_id": 3,
+	}
 	auditRow = row{
 		"shard": 0, "id": 1, "action": "api_key.created", "object_kind": "key", "object_id": 1, "actor": "cli", "actor_name": "root",
 		"details": row{},
@@ -210,6 +214,12 @@ func TestImpossibleRowsAreRefused(t *testing.T) {
 		{"alerts", openAlert.with(row{"state": "resolved"}), "alerts_resolved"},
 		{"alerts", openAlert.with(row{"resolved_at": at}), "alerts_resolved"},
 		{"alerts", openAlert.with(row{"endpoint_id": 5}), "alerts_shard_endpoint_id_fkey"},
+		{"service_alerts", serviceAlert, ""},
+		{"service_alerts", serviceAlert.with(row{"state": "resolved", "resolved_at": at}), ""},
+		{"service_alerts", serviceAlert.with(row{"shard": 1}), "service_alerts_shard"},
+		{"service_alerts", serviceAlert.with(row{"state": "acknowledged"}), "service_alerts_acknowledged"},
+		{"service_alerts", serviceAlert.with(row{"resolved_at": at}), "service_alerts_resolved"},
+		{"canary", row{"id": 2, "turn": 0}, "canary_is_one"},
 
 		{"api_keys", key, ""},
 		{"api_keys", key.with(row{"tenant_shard": id.Bucket(1), "tenant_id": 1}), ""},

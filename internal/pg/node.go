@@ -57,14 +57,16 @@ const takeNodeSQL = `
 WITH free AS MATERIALIZED (
     SELECT node FROM nodes WHERE leased_until IS NULL OR leased_until <= @now
     ORDER BY leased_until NULLS FIRST, node LIMIT 1 FOR UPDATE SKIP LOCKED)
-UPDATE nodes n SET owner = @owner, leased_until = @until FROM free WHERE n.node = free.node
+UPDATE nodes n SET owner = @owner, leased_until = @until, described_by = @mark, roles = NULL, version = NULL, host = NULL,
+    pid = NULL, started_at = NULL, seen_at = NULL, dispatcher_worked_at = NULL, scheduler_worked_at = NULL
+FROM free WHERE n.node = free.node
 RETURNING n.node`
 
 // TakeNode takes a number, or is an unavailable fault when all 512 are in use.
 func TakeNode(ctx context.Context, db Querier, clock Timekeeper) (*Node, error) {
 	n := &Node{mark: rand.Int64N(1 << (63 - offBits)), db: db, clock: clock, soon: make(chan struct{}, 1)}
 	start, at := time.Now(), clock.Now()
-	err := db.QueryRow(ctx, takeNodeSQL, pgx.StrictNamedArgs{"now": at, "owner": n.owner(), "until": at.Add(nodeLease)}).
+	err := db.QueryRow(ctx, takeNodeSQL, pgx.StrictNamedArgs{"now": at, "owner": n.owner(), "mark": n.mark, "until": at.Add(nodeLease)}).
 		Scan(&n.number)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, fault.New(fault.Unavailable, "all node numbers are in use: stop a process, or wait until the lease of one that died ends (%s)", nodeLease)
@@ -136,7 +138,10 @@ func (n *Node) renew(ctx context.Context) error {
 	return nil
 }
 
-const giveBackNodeSQL = `UPDATE nodes SET owner = NULL, leased_until = @until WHERE node = @node AND owner >> 24 = @mark`
+const giveBackNodeSQL = `
+UPDATE nodes SET owner = NULL, leased_until = @until, described_by = NULL, roles = NULL, version = NULL, host = NULL, pid = NULL,
+    started_at = NULL, seen_at = NULL, dispatcher_worked_at = NULL, scheduler_worked_at = NULL
+WHERE node = @node AND owner >> 24 = @mark`
 
 // GiveBack lets others have the number, after a short rest. Make no more ids. A number that is not given back is free again
 // when its lease ends.

@@ -13,6 +13,7 @@ import (
 	"github.com/postrider/postrider/internal/id"
 	"github.com/postrider/postrider/internal/intake"
 	"github.com/postrider/postrider/internal/pg"
+	"github.com/postrider/postrider/internal/pulse"
 )
 
 const (
@@ -29,9 +30,13 @@ const (
 
 // Run makes the events of schedules as their times come, until ctx ends.
 func (s *Schedules) Run(ctx context.Context) error {
+	s.going.Begin()
+	defer s.going.Rest()
 	for ctx.Err() == nil {
 		done, err := s.RunOnce(ctx)
-		if err != nil && ctx.Err() == nil {
+		if err == nil {
+			s.going.Work()
+		} else if s.going.Turn(); ctx.Err() == nil {
 			s.deps.Log.Warn().Err(err).Msg("schedules.failed")
 		}
 		if done.Schedules > 0 && err == nil {
@@ -50,6 +55,9 @@ func (s *Schedules) Run(ctx context.Context) error {
 
 // Index schedules_due.
 const nextSQL = `SELECT min(next_at) FROM schedules WHERE next_at IS NOT NULL`
+
+// Still says for how long the loop of Run has stood still.
+func (s *Schedules) Still() pulse.Still { return s.going.Still() }
 
 // rest is how long nothing is to be done.
 func (s *Schedules) rest(ctx context.Context) time.Duration {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/postrider/postrider/internal/id"
 	"github.com/postrider/postrider/internal/intake"
+	"github.com/postrider/postrider/internal/pulse"
 )
 
 // Late says what becomes of occurrences that nobody was there to deal with in time. Its value is what the API and the database show.
@@ -106,8 +107,9 @@ type Deps struct {
 
 // Schedules is where they are made, read, changed and run. It is safe for concurrent use.
 type Schedules struct {
-	deps Deps
-	news chan struct{} // one has been made or changed here
+	deps  Deps
+	news  chan struct{} // one has been made or changed here
+	going pulse.Pulse
 }
 
 // New makes it. It starts nothing: see Run.
