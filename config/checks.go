@@ -27,6 +27,20 @@ func within[T cmp.Ordered](least, most T, show func(T) string) func(T) error {
 	}
 }
 
+// orZero takes 0 as well, which stands for never.
+func orZero[T cmp.Ordered](check func(T) error) func(T) error {
+	return func(value T) error {
+		var zero T
+		if value == zero {
+			return nil
+		}
+		if err := check(value); err != nil {
+			return fmt.Errorf("%w, or 0", err)
+		}
+		return nil
+	}
+}
+
 // between wants a list of that many values.
 func between[T any](least, most int, what string) func([]T) error {
 	return func(list []T) error {

@@ -26,6 +26,8 @@ type Config struct {
 	Events    Events
 	Retention Retention
 	Alerts    Alerts
+	Watch     Watch
+	Canary    Canary
 	Console   Console
 	Portal    Portal
 	Bootstrap Bootstrap
@@ -127,6 +129,20 @@ type Retention struct {
 type Alerts struct {
 	AfterFailures int      // failed attempts of one delivery
 	URLs          []string `json:"-"` // service URLs of shoutrrr; their tokens are in them
+}
+
+// Watch is when the service itself is worth an alert.
+type Watch struct {
+	MaxDueAge      time.Duration // 0: never
+	MinDispatchers int
+	DeadAfter      time.Duration
+}
+
+// Canary is an event that the service sends itself.
+type Canary struct {
+	Enabled bool
+	Every   time.Duration
+	URL     string // "": http.public_url
 }
 
 // Console is how support staff sign in.

@@ -115,6 +115,12 @@ var everyKey = []struct {
 		sample{"smtp://h?to=a@x,b@x,generic://h", []string{"smtp://h?to=a@x,b@x", "generic://h"}},
 		sample{"slack://1 slack://2", []string{"slack://1", "slack://2"}},
 	},
+	{"watch.max_due_age", "Watch.MaxDueAge", 2 * time.Minute, sample{"0", time.Duration(0)}, sample{"1d", 24 * time.Hour}, sample{"1s", time.Second}},
+	{"watch.min_dispatchers", "Watch.MinDispatchers", 1, sample{"0", 0}, sample{"2", 2}, sample{"512", 512}},
+	{"watch.dead_after", "Watch.DeadAfter", 30 * time.Second, sample{"2s", 2 * time.Second}, sample{"1m", time.Minute}, sample{"10m", 10 * time.Minute}},
+	{"canary.enabled", "Canary.Enabled", false, sample{"true", true}, sample{"false", false}, sample{"true", true}},
+	{"canary.every", "Canary.Every", time.Minute, sample{"1s", time.Second}, sample{"5m", 5 * time.Minute}, sample{"1h", time.Hour}},
+	{"canary.url", "Canary.URL", "", sample{"http://10.0.0.5:8080", "http://10.0.0.5:8080"}, sample{"https://a", "https://a"}, sample{"http://b", "http://b"}},
 	{"console.session", "Console.Session", 12 * time.Hour, sample{"5m", 5 * time.Minute}, sample{"1d", 24 * time.Hour}, sample{"30d", 720 * time.Hour}},
 	{
 		"console.oidc.issuer", "Console.OIDC.Issuer", "",

@@ -56,6 +56,12 @@ retention.idempotency_keys 24h default
 retention.audit_log 365d default
 alerts.after_failures 5 default
 alerts.urls - default
+watch.max_due_age 2m default
+watch.min_dispatchers 1 default
+watch.dead_after 30s default
+canary.enabled false default
+canary.every 1m default
+canary.url - default
 console.session 12h default
 console.oidc.issuer - default
 console.oidc.client_id - default

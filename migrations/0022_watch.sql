@@ -46,9 +46,6 @@ CREATE TABLE service_alerts (
 -- However many processes find the same at once, it is one alert.
 CREATE UNIQUE INDEX service_alerts_open_key ON service_alerts (shard, kind) WHERE state <> 'resolved';
 
--- A notice may be about either kind of alert.
-ALTER TABLE alert_notices DROP CONSTRAINT IF EXISTS alert_notices_shard_alert_id_fkey;
-
 -- The canary: one row, which whoever sends the next one takes by moving started_at.
 CREATE TABLE canary (
     id             smallint    PRIMARY KEY DEFAULT 1,

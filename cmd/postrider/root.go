@@ -11,7 +11,7 @@ func newRoot(w world) *cobra.Command {
 	root := group("postrider", "Reliable webhooks on PostgreSQL",
 		newDev(w), newServe(w), newHealth(w), newMigrate(w), newConfig(w), newSecrets(w), newRetention(w), newKeys(w), newAuditLog(w),
 		newTenants(w), newEndpoints(w), newEventTypes(w), newPortal(w),
-		newEvents(w), newSchedules(w), newIngest(w), newDeliveries(w), newJobs(w),
+		newEvents(w), newSchedules(w), newIngest(w), newDeliveries(w), newJobs(w), newProcesses(w),
 		newListen(w), newTrigger(w), newVerify(w), newVersion(w))
 	root.Long = "Postrider takes events from your services and delivers them to your customers' endpoints, signed and retried.\n" +
 		"`postrider dev` shows it all on your machine, with nothing to set up."

@@ -21,6 +21,7 @@ import (
 	"github.com/postrider/postrider/internal/seal"
 	"github.com/postrider/postrider/internal/stats"
 	"github.com/postrider/postrider/internal/upkeep"
+	"github.com/postrider/postrider/internal/watch"
 	"github.com/postrider/postrider/subscriptions"
 )
 
@@ -71,6 +72,9 @@ type wiring struct {
 	keys      *auth.Keys
 	sessions  *auth.Sessions
 	stats     *stats.Reader
+	watch     *watch.Watch
+	// loops are those that the roles of this process are for: a watch looks whether they go round.
+	loops map[string]func() watch.Loop
 	// wake tells dispatchers of due work. It is known once it is known who dispatches, and called only after that.
 	wake func(shard int16)
 	// accepted tells them of deliveries that have just been made.
@@ -122,6 +126,7 @@ func wire(
 	}
 	w.addClock()
 	w.addNode()
+	w.addWatch()
 	w.addCatalogue(ctx)
 	if err := w.addSender(); err != nil {
 		return nil, err

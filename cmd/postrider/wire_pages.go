@@ -10,6 +10,7 @@ import (
 	"github.com/postrider/postrider/internal/egress"
 	"github.com/postrider/postrider/internal/oidc"
 	"github.com/postrider/postrider/internal/portal"
+	"github.com/postrider/postrider/internal/watch"
 	"github.com/postrider/postrider/internal/web"
 )
 
@@ -25,7 +26,7 @@ func (w *wiring) pages(door *auth.Door) (map[string]http.Handler, error) {
 	}
 	staff := console.New(console.Deps{
 		Subscriptions: w.store, Intake: w.intake, Deliveries: w.desk, Alerts: w.alerts, Keys: w.keys, Door: door,
-		Sessions: w.sessions, Audit: audit.NewLog(w.db.pool), Jobs: w.jobs, Schedules: w.schedules, Stats: w.stats, OIDC: provider, Wake: w.wake, Now: w.db.clock.Now, Logger: w.log,
+		Sessions: w.sessions, Audit: audit.NewLog(w.db.pool), Jobs: w.jobs, Schedules: w.schedules, Stats: w.stats, Processes: w.watch.Fleet, OIDC: provider, Wake: w.wake, Now: w.db.clock.Now, Logger: w.log,
 		PortalURL: func(token string) string {
 			return publicURL(w.cfg.HTTP, w.addr) + "/portal/enter?" + url.Values{"token": {token}}.Encode()
 		},
@@ -39,11 +40,15 @@ func (w *wiring) pages(door *auth.Door) (map[string]http.Handler, error) {
 		},
 		Embedders: w.cfg.Portal.FrameAncestors,
 	})
-	return map[string]http.Handler{
+	all := map[string]http.Handler{
 		console.Base + "/":          staff,
 		portal.Base + "/":           tenants,
 		"GET /assets/{hash}/{name}": web.Assets(),
-	}, nil
+	}
+	if w.cfg.Canary.Enabled {
+		all["POST "+watch.CanaryPath+"{token}"] = w.watch.Receiver(w.store)
+	}
+	return all, nil
 }
 
 // oidc is the OpenID provider that people may sign in through: nil if there is none.

@@ -20,6 +20,7 @@ import (
 	"github.com/postrider/postrider/internal/intake"
 	"github.com/postrider/postrider/internal/stats"
 	"github.com/postrider/postrider/internal/upkeep"
+	"github.com/postrider/postrider/internal/watch"
 	"github.com/postrider/postrider/subscriptions"
 )
 
@@ -68,7 +69,9 @@ func (w *wiring) addHealth(ctx context.Context) {
 		return
 	}
 	w.sockets = append(w.sockets, l)
-	deps := api.Deps{Ping: w.db.pool.Ping, Logger: w.log, Version: buildVersion()}
+	deps := api.Deps{
+		Ping: w.db.pool.Ping, Standing: w.watch.Standing, Hanging: w.watch.Hanging, Logger: w.log, Version: buildVersion(),
+	}
 	if w.cfg.Metrics.Addr == "" {
 		deps.Metrics = w.registry
 	}
@@ -158,6 +161,7 @@ func (w *wiring) addScheduler() {
 		KeepKeys: w.cfg.Retention.IdempotencyKeys, KeepEvents: w.cfg.Retention.Events,
 		Retention: upkeep.NewRetention(w.db.pool, w.db.clock.Now, w.log, keepOf(w.cfg.Retention)),
 	})
+	w.loops[watch.Scheduler] = w.schedules.Still
 	w.add(part{name: "the scheduler", stop: 2 * settle, run: u.Run}, part{name: "the jobs", stop: 2 * settle, run: w.jobs.Run},
 		part{name: "the schedules", stop: 2 * settle, run: w.schedules.Run})
 }
@@ -185,7 +189,7 @@ func (w *wiring) addPull() {
 func (w *wiring) addDispatcher() {
 	c := w.cfg.Delivery
 	p := newPulse()
-	client := egress.New(egress.Config{Policy: w.policy, ConnectTimeout: c.ConnectTimeout, ProxyURL: c.ProxyURL})
+	client := w.withCanary(egress.New(egress.Config{Policy: w.policy, ConnectTimeout: c.ConnectTimeout, ProxyURL: c.ProxyURL}))
 	d := dispatcher.New(dispatcher.Config{
 		RetrySchedule: c.RetrySchedule, RetryJitter: c.RetryJitter, Timeout: c.Timeout, Lease: c.Lease,
 		MaxInFlight: c.MaxInFlight, MaxInFlightPerEndpoint: c.MaxInFlightPerEndpoint, ResponseBodyLimit: c.ResponseBodyLimit,
@@ -196,6 +200,7 @@ func (w *wiring) addDispatcher() {
 		Metrics: w.metrics, Tally: w.tally, Log: w.log, WallTime: time.Now, Round: p.beat,
 	})
 	w.wake, w.accepted, w.forget = d.Wake, d.Accepted, d.Forget
+	w.loops[watch.Dispatcher] = d.Still
 	// Its grace is for the requests on their way, and once more for what is recorded of them.
 	w.add(part{name: "the dispatcher", stop: 2*(c.Timeout+drainSlack) + settle, pulse: p, run: func(ctx context.Context) error {
 		defer client.CloseIdleConnections()
@@ -246,13 +251,16 @@ func (w *wiring) addAPI(ctx context.Context, open func(context.Context) (net.Lis
 		Audit: audit.NewLog(w.db.pool), Door: door, TrustedProxies: w.cfg.HTTP.TrustedProxies,
 		Ping: w.db.pool.Ping, Logger: w.log, MaxPayload: w.cfg.Events.MaxPayload, Version: buildVersion(),
 		AddressClass: egress.Class, Stats: w.stats, Requests: w.metrics,
+		Processes: w.watch.Fleet, Standing: w.watch.Standing, Hanging: w.watch.Hanging,
 	}
 	if w.cfg.Metrics.Addr == "" {
 		deps.Metrics = w.registry
 	}
 	server := w.server(l, api.New(deps))
 	server.http.RegisterOnShutdown(func() { close(w.stopping) })
-	w.add(closing("the API keys", w.keys.Close), closing("the intake", w.intake.Close), server.part("the HTTP server", "listening", w.log))
+	w.add(closing("the API keys", w.keys.Close), closing("the intake", w.intake.Close))
+	w.addCanary()
+	w.add(server.part("the HTTP server", "listening", w.log))
 	return nil
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -22,6 +23,7 @@ import (
 	"github.com/postrider/postrider/internal/schedules"
 	"github.com/postrider/postrider/internal/seal"
 	"github.com/postrider/postrider/internal/stats"
+	"github.com/postrider/postrider/internal/watch"
 	"github.com/postrider/postrider/subscriptions"
 )
 
@@ -69,6 +71,7 @@ func (w *wiring) share(ctx context.Context) error {
 		DB: db, IDs: w.db.ids, Now: now, Desk: w.desk, Intake: w.intake, Wake: wake, Log: w.log,
 	})
 	w.schedules = schedules.New(schedules.Deps{DB: db, IDs: w.db.ids, Now: now, Intake: w.intake, Log: w.log})
+	w.watch = w.newWatch()
 	return nil
 }
 
@@ -76,7 +79,7 @@ func metricLabels() metrics.Labels {
 	l := metrics.Labels{
 		Version: buildVersion(), Revision: thisBuild().revision(), Healths: subscriptions.Healths(), Breakers: subscriptions.Breakers(),
 	}
-	for _, k := range alert.Kinds() {
+	for _, k := range slices.Concat(alert.Kinds(), alert.ServiceKinds()) {
 		l.AlertKinds = append(l.AlertKinds, k.String())
 	}
 	for _, o := range dispatcher.Outcomes() {
@@ -85,6 +88,7 @@ func metricLabels() metrics.Labels {
 	for _, s := range dispatcher.States() {
 		l.States = append(l.States, s.String())
 	}
+	l.Roles = watch.Roles()
 	for _, f := range auth.Failures() {
 		l.Failures = append(l.Failures, string(f))
 	}

@@ -22,20 +22,35 @@ const (
 	EndpointBlocked                  // its address is one that deliveries may not go to
 	EndpointDisabled                 // switched off: failing for too long, or its receiver asked for it
 	EndpointDead                     // its receiver said 410 Gone
+
+	// What is wrong with the service itself, as service_alert_kind in the schema.
+	ServiceDeliveriesLate // what could be sent is not
+	ServiceCanaryFailed   // an event of the service's own does not come through
+	ServiceNoScheduler    // nobody keeps house
+	ServiceNoDispatcher   // nobody sends
 )
 
 var kindNames = [...]string{
 	DeliveryFailing: "delivery.failing", DeliveryFailed: "delivery.failed", EndpointUnauthorized: "endpoint.unauthorized",
 	EndpointBlocked: "endpoint.blocked", EndpointDisabled: "endpoint.disabled", EndpointDead: "endpoint.dead",
+	ServiceDeliveriesLate: "service.deliveries_late", ServiceCanaryFailed: "service.canary_failed",
+	ServiceNoScheduler: "service.no_scheduler", ServiceNoDispatcher: "service.no_dispatcher",
 }
 
 func (k Kind) String() string { return kindNames[k] }
 
-// Kinds gives all of them, the least grave first.
-func Kinds() []Kind {
-	all := make([]Kind, len(kindNames))
-	for i := range all {
-		all[i] = Kind(i)
+// OfService says whether it is about the service itself: no tenant's and no endpoint's.
+func (k Kind) OfService() bool { return k > EndpointDead }
+
+// Kinds gives those about endpoints, the least grave first.
+func Kinds() []Kind { return kinds(DeliveryFailing, EndpointDead) }
+
+// ServiceKinds gives those about the service itself.
+func ServiceKinds() []Kind { return kinds(ServiceDeliveriesLate, ServiceNoDispatcher) }
+
+func kinds(from, to Kind) (all []Kind) {
+	for k := from; k <= to; k++ {
+		all = append(all, k)
 	}
 	return all
 }

@@ -28,7 +28,7 @@ const (
 // States gives all of them.
 func States() []State { return []State{Open, Acknowledged, Resolved} }
 
-// Alert is one alert as people see it.
+// Alert is one alert as people see it. One about the service itself has no tenant, no endpoint and no delivery.
 type Alert struct {
 	ID, Tenant, Endpoint id.ID
 	Kind                 Kind
@@ -40,7 +40,7 @@ type Alert struct {
 	AcknowledgedAt       *time.Time
 	AcknowledgedBy       *string
 	ResolvedAt           *time.Time
-	ResolvedBy           *string // nil: a success did
+	ResolvedBy           *string // nil: a success did, or what was wrong with the service is well again
 }
 
 // Desk is where people look at alerts and close them.
@@ -101,24 +101,37 @@ const getSQL = `SELECT ` + columns + ` FROM alerts a WHERE a.shard = @shard AND 
 
 // Get gives one alert, or a not_found fault.
 func (d *Desk) Get(ctx context.Context, alert id.ID) (Alert, error) {
-	return one(ctx, d.db, getSQL, pgx.StrictNamedArgs{"shard": alert.Shard, "id": alert.N})
+	return one(ctx, d.db, getSQL, getServiceSQL, pgx.StrictNamedArgs{"shard": alert.Shard, "id": alert.N})
 }
 
-// act runs a statement that changes one alert and gives it, together with the entry of what it did.
-func (d *Desk) act(ctx context.Context, what audit.Action, sql string, args pgx.StrictNamedArgs) (a Alert, err error) {
+// act runs a statement that changes one alert, of an endpoint or of the service, and gives it, together with the entry of what it did.
+func (d *Desk) act(ctx context.Context, what audit.Action, sql, service string, args pgx.StrictNamedArgs) (a Alert, err error) {
 	err = pg.InTx(ctx, d.db, func(tx pgx.Tx) error {
-		if a, err = one(ctx, tx, sql, args); err != nil {
+		if a, err = one(ctx, tx, sql, service, args); err != nil {
 			return err
 		}
-		return audit.Write(ctx, tx, d.newID, audit.Entry{
-			Action: what, Object: audit.Thing{Kind: id.Alert, ID: a.ID}, Tenant: &a.Tenant,
-			Details: audit.Details{"endpoint": id.Endpoint.Format(a.Endpoint), "kind": a.Kind.String()},
-		})
+		entry := audit.Entry{
+			Action: what, Object: audit.Thing{Kind: id.Alert, ID: a.ID}, Details: audit.Details{"kind": a.Kind.String()},
+		}
+		if !a.Kind.OfService() {
+			entry.Tenant, entry.Details["endpoint"] = &a.Tenant, id.Endpoint.Format(a.Endpoint)
+		}
+		return audit.Write(ctx, tx, d.newID, entry)
 	})
 	return a, err //nolint:wrapcheck // they say what they did
 }
 
-func one(ctx context.Context, db pg.Querier, sql string, args pgx.StrictNamedArgs) (Alert, error) {
+// one runs a statement about an alert of an endpoint; if there is no such one, and the bucket is that of the service's, the one
+// about the service's.
+func one(ctx context.Context, db pg.Querier, sql, service string, args pgx.StrictNamedArgs) (Alert, error) {
+	a, err := oneOf(ctx, db, sql, args)
+	if fault.Is(err, fault.NotFound) && args["shard"] == int16(serviceShard) {
+		return oneOf(ctx, db, service, args)
+	}
+	return a, err
+}
+
+func oneOf(ctx context.Context, db pg.Querier, sql string, args pgx.StrictNamedArgs) (Alert, error) {
 	rows, err := db.Query(ctx, sql, args)
 	if err != nil {
 		return Alert{}, pg.Fault(fmt.Errorf("read an alert: %w", err))
@@ -141,7 +154,7 @@ RETURNING ` + columns
 // Acknowledge notes that by (a key's name or a person) looks after an open alert. Of an acknowledged one it changes
 // nothing; of a resolved one it is a conflict.
 func (d *Desk) Acknowledge(ctx context.Context, alert id.ID, by string) (Alert, error) {
-	a, err := d.act(ctx, audit.AlertAcknowledged, acknowledgeSQL, pgx.StrictNamedArgs{
+	a, err := d.act(ctx, audit.AlertAcknowledged, acknowledgeSQL, acknowledgeServiceSQL, pgx.StrictNamedArgs{
 		"shard": alert.Shard, "id": alert.N, "now": d.now(), "by": plain(by),
 	})
 	if !fault.Is(err, fault.NotFound) {
@@ -168,7 +181,7 @@ SELECT ` + columns + ` FROM a`
 
 // Resolve closes an alert by hand, whatever it is about. Of a resolved one it changes nothing.
 func (d *Desk) Resolve(ctx context.Context, alert id.ID, by string) (Alert, error) {
-	a, err := d.act(ctx, audit.AlertResolved, resolveOneSQL, pgx.StrictNamedArgs{
+	a, err := d.act(ctx, audit.AlertResolved, resolveOneSQL, resolveOneServiceSQL, pgx.StrictNamedArgs{
 		"shard": alert.Shard, "id": alert.N, "now": d.now(), "by": plain(by), "notice": d.newID(),
 	})
 	if fault.Is(err, fault.NotFound) {

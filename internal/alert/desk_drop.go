@@ -50,7 +50,11 @@ func (d *Desk) DropOld(ctx context.Context, shard int16) (int64, error) {
 		return notices, err
 	}
 	alerts, err := d.drop(ctx, "alerts", dropAlertsSQL, shard, keepAlerts)
-	return notices + alerts, err
+	if err != nil || shard != serviceShard {
+		return notices + alerts, err
+	}
+	service, err := d.drop(ctx, "alerts of the service", dropServiceSQL, shard, keepAlerts)
+	return notices + alerts + service, err
 }
 
 func (d *Desk) drop(ctx context.Context, what, sql string, shard int16, keep time.Duration) (total int64, err error) {

@@ -1,6 +1,7 @@
 package alert
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -16,7 +17,7 @@ import (
 const listUnresolvedSQL = `
 SELECT ` + columns + ` FROM alerts a
 WHERE a.state <> 'resolved' AND a.shard = ANY (@shards::smallint[]) AND a.state = ANY (@states::text[]::alert_state[])
-    AND (@tenant::bigint = 0 OR a.tenant_id = @tenant) AND (a.id, a.shard) < (@before::bigint, @before_shard::smallint)
+    AND (@kinds::text[] IS NULL OR a.kind = ANY (@kinds::text[]::alert_kind[])) AND (@tenant::bigint = 0 OR a.tenant_id = @tenant) AND (a.id, a.shard) < (@before::bigint, @before_shard::smallint)
 ORDER BY a.id DESC, a.shard DESC LIMIT @limit`
 
 // With resolved ones, which pile up: the newest of each bucket from the end of the primary key's range, then the newest
@@ -27,6 +28,7 @@ FROM unnest(@shards::smallint[]) b(shard) CROSS JOIN LATERAL (
     SELECT * FROM alerts a
     WHERE a.shard = b.shard AND a.id < @before::bigint + CASE WHEN b.shard < @before_shard THEN 1 ELSE 0 END
         AND a.state = ANY (@states::text[]::alert_state[]) AND (@tenant::bigint = 0 OR a.tenant_id = @tenant)
+        AND (@kinds::text[] IS NULL OR a.kind = ANY (@kinds::text[]::alert_kind[]))
     ORDER BY a.id DESC LIMIT @limit) a
 ORDER BY a.id DESC, a.shard DESC LIMIT @limit`
 
@@ -34,30 +36,71 @@ ORDER BY a.id DESC, a.shard DESC LIMIT @limit`
 const listEveryonesSQL = `
 SELECT ` + columns + ` FROM alerts a
  WHERE a.id + 0 <= @before::bigint AND (a.id, a.shard) < (@before::bigint, @before_shard::smallint)
-   AND a.state = ANY (@states::text[]::alert_state[])
+   AND a.state = ANY (@states::text[]::alert_state[]) AND (@kinds::text[] IS NULL OR a.kind = ANY (@kinds::text[]::alert_kind[]))
  ORDER BY (a.id + 0) DESC, a.shard DESC LIMIT @limit`
 
-// List gives the newest alerts in these states (none: all) of one tenant or of all, made before the one named (zero: from
-// the newest).
-func (d *Desk) List(ctx context.Context, states []State, tenant *id.ID, limit int, before id.ID) ([]Alert, error) {
-	if len(states) == 0 {
-		states = States()
-	}
-	args := pgx.StrictNamedArgs{
-		"shards": allShards, "states": names(states), "tenant": int64(0), "limit": limit,
-		"before": before.N, "before_shard": before.Shard,
+// Filter says which alerts are looked for.
+type Filter struct {
+	States []State // none: in whatever state
+	Kinds  []Kind  // none: of whatever kind
+	Tenant *id.ID  // nil: of all tenants, and of the service
+}
+
+// List gives the newest alerts that a filter lets through, made before the one named (zero: from the newest).
+func (d *Desk) List(ctx context.Context, f Filter, limit int, before id.ID) ([]Alert, error) {
+	if len(f.States) == 0 {
+		f.States = States()
 	}
 	if before.IsZero() {
-		args["before"], args["before_shard"] = int64(math.MaxInt64), int16(0)
+		before.N = math.MaxInt64
 	}
-	if tenant != nil {
-		args["shards"], args["tenant"] = []int16{tenant.Shard}, tenant.N
+	var found []Alert
+	var err error
+	ofEndpoints, ofService := split(f.Kinds)
+	if len(f.Kinds) == 0 || ofEndpoints != nil {
+		if found, err = d.listOfEndpoints(ctx, f, ofEndpoints, limit, before); err != nil {
+			return nil, err
+		}
+	}
+	if f.Tenant != nil || len(f.Kinds) > 0 && ofService == nil {
+		return found, nil
+	}
+	service, err := d.listOfService(ctx, f, ofService, limit, before)
+	if err != nil || len(service) == 0 {
+		return found, err
+	}
+	found = append(found, service...)
+	slices.SortFunc(found, func(a, b Alert) int {
+		return cmp.Or(cmp.Compare(b.ID.N, a.ID.N), cmp.Compare(b.ID.Shard, a.ID.Shard))
+	})
+	return found[:min(len(found), limit)], nil
+}
+
+// split gives the names of the kinds of endpoints' alerts and of the service's; nil: none.
+func split(kinds []Kind) (ofEndpoints, ofService []string) {
+	for _, k := range kinds {
+		if k.OfService() {
+			ofService = append(ofService, k.String())
+		} else {
+			ofEndpoints = append(ofEndpoints, k.String())
+		}
+	}
+	return ofEndpoints, ofService
+}
+
+func (d *Desk) listOfEndpoints(ctx context.Context, f Filter, kinds []string, limit int, before id.ID) ([]Alert, error) {
+	args := pgx.StrictNamedArgs{
+		"shards": allShards, "states": names(f.States), "kinds": kinds, "tenant": int64(0), "limit": limit,
+		"before": before.N, "before_shard": before.Shard,
+	}
+	if f.Tenant != nil {
+		args["shards"], args["tenant"] = []int16{f.Tenant.Shard}, f.Tenant.N
 	}
 	sql := listAllSQL
 	switch {
-	case !slices.Contains(states, Resolved):
+	case !slices.Contains(f.States, Resolved):
 		sql = listUnresolvedSQL
-	case tenant == nil:
+	case f.Tenant == nil:
 		sql = listEveryonesSQL
 		delete(args, "shards")
 		delete(args, "tenant")

@@ -20,7 +20,7 @@ func (w *world) desk() *alert.Desk {
 
 func (w *world) list(d *alert.Desk, states []alert.State, tenant *id.ID, limit int, before id.ID) []alert.Alert {
 	w.Helper()
-	out, err := d.List(w.Context(), states, tenant, limit, before)
+	out, err := d.List(w.Context(), alert.Filter{States: states, Tenant: tenant}, limit, before)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -121,7 +121,7 @@ func TestPagesGiveEachAlertOnceNewestFirst(t *testing.T) {
 			var got []id.ID
 			var before id.ID
 			for {
-				out, err := d.List(t.Context(), c.states, c.tenant, 2, before)
+				out, err := d.List(t.Context(), alert.Filter{States: c.states, Tenant: c.tenant}, 2, before)
 				if err != nil {
 					t.Fatal(err)
 				}

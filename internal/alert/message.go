@@ -13,6 +13,9 @@ import (
 // message puts a notice in words: a title of its own for the channels that take one, and a text that says it all.
 func message(n notice) (title, text string) {
 	alert := id.Alert.Format(id.ID{Shard: n.Shard, N: n.Alert})
+	if n.Tenant == 0 {
+		return serviceMessage(n, alert)
+	}
 	tenant := id.Tenant.Format(id.ID{Shard: n.Shard, N: n.Tenant})
 	title = fmt.Sprintf("Postrider alert %s: %s (%s)", n.Verb, n.Kind, plain(n.TenantName))
 	text = fmt.Sprintf("%s\n%s\nTenant %s, alert %s, counted %d so far.", title, n.Detail, tenant, alert, n.Count)

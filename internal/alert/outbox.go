@@ -31,7 +31,7 @@ type claimed struct {
 
 // subject is the alert that a notice is about, as it stands now.
 type subject struct {
-	Tenant     int64 // 0: it is about no tenant's endpoint
+	Tenant     int64 // 0: it is about the service itself
 	TenantName string
 	Endpoint   int64
 	Kind       string
@@ -64,7 +64,10 @@ const subjectsSQL = `
 SELECT a.id, a.tenant_id AS tenant, t.name AS tenant_name, a.endpoint_id AS endpoint, a.kind::text AS kind, a.count, a.opened_at,
     a.resolved_at
 FROM alerts a JOIN tenants t ON t.shard = @shard AND t.id = a.tenant_id
-WHERE a.shard = @shard AND a.id = ANY (@alerts::bigint[])`
+WHERE a.shard = @shard AND a.id = ANY (@alerts::bigint[])
+UNION ALL
+SELECT s.id, 0, '', 0, s.kind::text, s.count, s.opened_at, s.resolved_at
+FROM service_alerts s WHERE s.shard = @shard AND s.id = ANY (@alerts::bigint[])`
 
 // claim takes up to roundSize due notices. A bucket that cannot be read does not keep the others waiting: its error
 // comes back only when no other bucket has work.

@@ -11,9 +11,9 @@ import (
 // alertView is an alert in an answer.
 type alertView struct {
 	ID             string  `json:"id" example:"alr_07xk9v0e8g0003f"`
-	TenantID       string  `json:"tenant_id" example:"ten_07xk9v0e8g0003f"`
-	EndpointID     string  `json:"endpoint_id" example:"ep_07xk9v0e8g0003f"`
-	Kind           string  `json:"kind" enum:"delivery.failing,delivery.failed,endpoint.unauthorized,endpoint.blocked,endpoint.disabled,endpoint.dead" doc:"The gravest of what it gathered."`
+	TenantID       *string `json:"tenant_id" example:"ten_07xk9v0e8g0003f" doc:"null: it is about Postrider itself."`
+	EndpointID     *string `json:"endpoint_id" example:"ep_07xk9v0e8g0003f" doc:"null: it is about Postrider itself."`
+	Kind           string  `json:"kind" enum:"delivery.failing,delivery.failed,endpoint.unauthorized,endpoint.blocked,endpoint.disabled,endpoint.dead,service.deliveries_late,service.canary_failed,service.no_scheduler,service.no_dispatcher" doc:"The gravest of what it gathered. Those that begin with service are about Postrider itself; keys that are bound to a tenant never see them."`
 	State          string  `json:"state" enum:"open,acknowledged,resolved"`
 	Count          int     `json:"count" doc:"How many findings it gathered."`
 	Detail         string  `json:"detail"`
@@ -23,16 +23,20 @@ type alertView struct {
 	AcknowledgedAt *stamp  `json:"acknowledged_at" nullable:"true"`
 	AcknowledgedBy *string `json:"acknowledged_by"`
 	ResolvedAt     *stamp  `json:"resolved_at" nullable:"true"`
-	ResolvedBy     *string `json:"resolved_by" doc:"null if a success did."`
+	ResolvedBy     *string `json:"resolved_by" doc:"null if it was not a person: a success did, or what was wrong is well again."`
 }
 
 func viewAlert(a alert.Alert) alertView {
 	v := alertView{
-		ID: id.Alert.Format(a.ID), TenantID: id.Tenant.Format(a.Tenant), EndpointID: id.Endpoint.Format(a.Endpoint),
+		ID:   id.Alert.Format(a.ID),
 		Kind: a.Kind.String(), State: string(a.State), Count: a.Count, Detail: a.Detail,
 		OpenedAt: stamp(a.OpenedAt), LastAt: stamp(a.LastAt),
 		AcknowledgedAt: stampOf(a.AcknowledgedAt), AcknowledgedBy: a.AcknowledgedBy,
 		ResolvedAt: stampOf(a.ResolvedAt), ResolvedBy: a.ResolvedBy,
+	}
+	if !a.Kind.OfService() {
+		tenant, endpoint := id.Tenant.Format(a.Tenant), id.Endpoint.Format(a.Endpoint)
+		v.TenantID, v.EndpointID = &tenant, &endpoint
 	}
 	if a.LastDelivery != nil {
 		delivery := id.Delivery.Format(*a.LastDelivery)
@@ -46,6 +50,7 @@ type alertOut struct{ Body alertView }
 type listAlertsIn struct {
 	PageIn
 	State  []string `query:"state" enum:"open,acknowledged,resolved" doc:"One, or several with commas between; all if absent."`
+	Kind   []string `query:"kind" enum:"delivery.failing,delivery.failed,endpoint.unauthorized,endpoint.blocked,endpoint.disabled,endpoint.dead,service.deliveries_late,service.canary_failed,service.no_scheduler,service.no_dispatcher" doc:"One, or several with commas between; all if absent."`
 	Tenant string   `query:"tenant" maxLength:"200" doc:"A tenant's id or uid."`
 }
 
@@ -54,12 +59,19 @@ func (s *server) listAlerts(ctx context.Context, in *listAlertsIn) (*pageOut[ale
 	if err != nil {
 		return nil, err
 	}
-	states := make([]alert.State, len(in.State))
-	for i, state := range in.State {
-		states[i] = alert.State(state)
+	f := alert.Filter{Tenant: tenant}
+	for _, state := range in.State {
+		f.States = append(f.States, alert.State(state))
+	}
+	for _, name := range in.Kind {
+		kind, err := alert.ParseKind(name)
+		if err != nil {
+			return nil, err //nolint:wrapcheck // the schema lets no other name through
+		}
+		f.Kinds = append(f.Kinds, kind)
 	}
 	return readPage(id.Alert, in.PageIn, func(limit int, before id.ID) ([]alert.Alert, error) {
-		return s.d.Alerts.List(ctx, states, tenant, limit, before)
+		return s.d.Alerts.List(ctx, f, limit, before)
 	}, viewAlert, func(a alert.Alert) id.ID { return a.ID })
 }
 

@@ -25,6 +25,7 @@ import (
 	"github.com/postrider/postrider/internal/jobs"
 	"github.com/postrider/postrider/internal/schedules"
 	"github.com/postrider/postrider/internal/stats"
+	"github.com/postrider/postrider/internal/watch"
 	"github.com/postrider/postrider/subscriptions"
 )
 
@@ -48,10 +49,15 @@ type Deps struct {
 	// theirs; their Content-Security-Policy is their own to set.
 	Pages map[string]http.Handler
 
-	Ping     func(context.Context) error // whether the database answers, for /readyz
-	Metrics  prometheus.Gatherer         // what /metrics shows; nil: nothing is there (it is bound to another address)
-	Requests Requests                    // counts them; nil: nobody does
-	Logger   zerolog.Logger
+	// Processes gives all processes on the database; nil: none is known of.
+	Processes func(context.Context) (watch.Fleet, error)
+	// Standing names the part of this process that does not get on, for /readyz, and Hanging the one that only a restart helps, for
+	// /livez; "": there is none. Nil: nobody watches.
+	Standing, Hanging func() string
+	Ping              func(context.Context) error // whether the database answers, for /readyz
+	Metrics           prometheus.Gatherer         // what /metrics shows; nil: nothing is there (it is bound to another address)
+	Requests          Requests                    // counts them; nil: nobody does
+	Logger            zerolog.Logger
 
 	// TrustedProxies are the peers whose X-Forwarded-For is believed. None: a client is who connects.
 	TrustedProxies []netip.Prefix
@@ -134,6 +140,16 @@ func (s *server) expectRequests() {
 
 func newServer(d Deps) *server {
 	d.Bodies = d.Bodies.orUsual()
+	nothing := func() string { return "" }
+	if d.Standing == nil {
+		d.Standing = nothing
+	}
+	if d.Hanging == nil {
+		d.Hanging = nothing
+	}
+	if d.Processes == nil {
+		d.Processes = func(context.Context) (watch.Fleet, error) { return watch.Fleet{}, nil }
+	}
 	s := &server{d: d, logger: d.Logger, mux: http.NewServeMux(), waiting: make(chan struct{}, mostWaiting)}
 	s.api = newHuma(s.mux, d.Version)
 	return s

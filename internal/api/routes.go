@@ -101,8 +101,8 @@ func (s *server) groups() []group {
 			{"GET", aJob, 200, reading, "get-job", "Read a job and how far it is", handle(s.readJob), nil},
 			{"POST", aJob + "/cancel", 200, acting, "cancel-job", "Stop a job; what it has done stays done", handle(s.cancelJob), also(409)},
 		}},
-		{"Alerts", "What is wrong with an endpoint, gathered into one alert until a success resolves it.", []route{
-			{"GET", "/v1/alerts", 200, reading, "list-alerts", "List alerts", handle(s.listAlerts), also(404)},
+		{"Alerts", "What is wrong with an endpoint, gathered into one alert until a success resolves it; and what is wrong with Postrider itself.", []route{
+			{"GET", "/v1/alerts", 200, reading, "list-alerts", "List alerts, of endpoints and of Postrider itself", handle(s.listAlerts), also(404)},
 			{"GET", anAlert, 200, reading, "get-alert", "Read an alert", handle(s.readAlert), nil},
 			{"POST", anAlert + "/acknowledge", 200, acting, "acknowledge-alert", "Say that somebody looks after it", handle(s.acknowledgeAlert), also(409)},
 			{"POST", anAlert + "/resolve", 200, acting, "resolve-alert", "Close an alert", handle(s.resolveAlert), nil},
@@ -119,6 +119,9 @@ func (s *server) groups() []group {
 		{"Audit log", "Who did what to which thing, from where.", []route{
 			{"GET", "/v1/audit-log", 200, having(auth.Admin), "list-audit-log", "Look into the audit log", handle(s.listAudit), also(404)},
 		}},
+		{"Processes", "Which processes there are, and whether they work.", []route{
+			{"GET", "/v1/processes", 200, operators, "list-processes", "List the processes on the database", handle(s.listProcesses), nil},
+		}},
 		s.health(),
 	}
 }
@@ -126,8 +129,8 @@ func (s *server) groups() []group {
 // health is what every process answers, whatever its roles.
 func (s *server) health() group {
 	return group{"Health", "For what watches over the process. No key is needed.", []route{
-		{"GET", "/livez", 200, public, "livez", "Whether the process is alive", handle(s.live), nil},
-		{"GET", "/readyz", 200, public, "readyz", "Whether requests can be served", handle(s.ready), nil},
+		{"GET", "/livez", 200, public, "livez", "Whether the process is alive, and hangs in no part", handle(s.live), also(503)},
+		{"GET", "/readyz", 200, public, "readyz", "Whether requests can be served, and what the process is for gets on", handle(s.ready), nil},
 	}}
 }
 

@@ -104,6 +104,8 @@ var calls = []call{
 	{"GET", "/v1/api-keys", operator, "", false, false, "", "", 200, ""},
 	{"GET", "/v1/api-keys/{key}", operator, "", false, false, "", "", 200, ""},
 
+	{"GET", "/v1/processes", operator, "", false, false, "", "", 200, ""},
+
 	{"GET", "/v1/audit-log", admin, "", false, false, "", "", 200, ""},
 
 	{"DELETE", "/v1/tenants/{tenant}/schedules/{sch}", events, "", false, false, "", "", 204, "schedule.deleted"},

@@ -39,6 +39,22 @@ var alertWords = map[alert.Kind]struct{ title, about, remedy string }{
 		"Endpoint is dead", "The receiver answered 410 Gone: it wants nothing more. What was not delivered yet is cancelled.",
 		"If the owner meant it, delete the endpoint. If not, have the receiver mended, enable the endpoint, then retry what was cancelled.",
 	},
+	alert.ServiceDeliveriesLate: {
+		"Deliveries are late", "Something could be sent, to an endpoint that takes deliveries, and has not been for longer than watch.max_due_age.",
+		"See whether dispatchers are at work, in the overview or by postrider processes. If they are, they cannot keep up: look at their logs and at PostgreSQL's load, and add a dispatcher. It resolves by itself.",
+	},
+	alert.ServiceCanaryFailed: {
+		"The canary does not come through", "Postrider sends itself an event again and again. For three times canary.every none has come the whole way: accepted, sent, received with a good signature, and recorded.",
+		"The detail says where the last one is stuck. If it is not accepted or not sent, look at the processes and the database; if it is refused or its address is wrong, at canary.url and what stands in front of the API. It resolves by itself.",
+	},
+	alert.ServiceNoScheduler: {
+		"No scheduler is at work", "Nobody keeps house: no recurring events, no jobs, no partitions for the days to come, and nothing old is deleted.",
+		"Start a process with the role scheduler. One that is stuck says why in its log: restart it. It resolves by itself.",
+	},
+	alert.ServiceNoDispatcher: {
+		"Too few dispatchers are at work", "Fewer processes with the role dispatcher are at work than watch.min_dispatchers. With none, events are accepted and nothing is sent.",
+		"Start a process with the role dispatcher. One that is stuck says why in its log: restart it. What is due goes out by itself, and then this alert resolves.",
+	},
 }
 
 type alertPage struct {
@@ -73,6 +89,10 @@ func (p *pages) readAlert(ctx context.Context, alr id.ID) (alertPage, error) {
 	}
 	words := alertWords[a.Kind]
 	data := alertPage{About: words.about, Remedy: words.remedy}
+	if a.Kind.OfService() {
+		data.Alert = alertRow{Alert: a, Title: words.title}
+		return data, nil
+	}
 	if data.Endpoint, err = p.d.Subscriptions.EndpointByID(ctx, a.Endpoint); err != nil {
 		return data, err
 	}

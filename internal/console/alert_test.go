@@ -24,7 +24,7 @@ func (w *world) alert(e subscriptions.Endpoint, kind alert.Kind, detail string, 
 	if err := w.db.SendBatch(w.t.Context(), &b).Close(); err != nil {
 		w.t.Fatal(err)
 	}
-	found, err := alert.NewDesk(w.db, w.ids.Next, w.clock.Now).List(w.t.Context(), nil, &e.TenantID, 1, id.ID{})
+	found, err := alert.NewDesk(w.db, w.ids.Next, w.clock.Now).List(w.t.Context(), alert.Filter{Tenant: &e.TenantID}, 1, id.ID{})
 	if err != nil || len(found) != 1 {
 		w.t.Fatalf("%d alerts, %v", len(found), err)
 	}

@@ -38,14 +38,14 @@ func (p *pages) alerts(v *web.Visit) error {
 		form.Values.Set("state", usualAlerts)
 	}
 	data := alertsPage{Form: form, Views: alertViews(form)}
-	states, tenant, before, err := p.readAlertFilter(v.Ctx(), form)
+	filter, before, err := p.readAlertFilter(v.Ctx(), form)
 	if data.Form.Mark(err) {
 		return showAlerts(v, data, http.StatusUnprocessableEntity)
 	}
 	if err != nil {
 		return err
 	}
-	found, err := p.d.Alerts.List(v.Ctx(), states, tenant, web.PageSize+1, before)
+	found, err := p.d.Alerts.List(v.Ctx(), filter, web.PageSize+1, before)
 	if err != nil {
 		return err
 	}
@@ -76,17 +76,17 @@ func alertViews(form web.Form) []view {
 	return out
 }
 
-// readAlertFilter reads which alerts an address asks for. No states: all.
-func (p *pages) readAlertFilter(ctx context.Context, form web.Form) (states []alert.State, tenant *id.ID, before id.ID, err error) {
+// readAlertFilter reads which alerts an address asks for.
+func (p *pages) readAlertFilter(ctx context.Context, form web.Form) (f alert.Filter, before id.ID, err error) {
 	var faults fault.Fields
 	if state := form.Get("state"); state != allAlerts {
-		readWord(&faults, "/state", state, parseAlertState, &states)
+		readWord(&faults, "/state", state, parseAlertState, &f.States)
 	}
-	if tenant, err = p.readTenant(ctx, &faults, form); err != nil {
-		return nil, nil, before, err
+	if f.Tenant, err = p.readTenant(ctx, &faults, form); err != nil {
+		return f, before, err
 	}
 	before = readCursor(&faults, form, id.Alert)
-	return states, tenant, before, faults.Err()
+	return f, before, faults.Err()
 }
 
 func parseAlertState(word string) (alert.State, error) {
@@ -102,6 +102,9 @@ func parseAlertState(word string) (alert.State, error) {
 func (p *pages) alertRows(ctx context.Context, found []alert.Alert) ([]alertRow, error) {
 	var tenants, endpoints []id.ID
 	for _, a := range found {
+		if a.Kind.OfService() {
+			continue
+		}
 		tenants, endpoints = append(tenants, a.Tenant), append(endpoints, a.Endpoint)
 	}
 	names, urls, err := p.called(ctx, tenants, endpoints)

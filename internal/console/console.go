@@ -7,6 +7,7 @@
 package console
 
 import (
+	"context"
 	"embed"
 	"html/template"
 	"io/fs"
@@ -25,6 +26,7 @@ import (
 	"github.com/postrider/postrider/internal/oidc"
 	"github.com/postrider/postrider/internal/schedules"
 	"github.com/postrider/postrider/internal/stats"
+	"github.com/postrider/postrider/internal/watch"
 	"github.com/postrider/postrider/internal/web"
 	"github.com/postrider/postrider/subscriptions"
 )
@@ -42,7 +44,8 @@ type Deps struct {
 	Jobs          *jobs.Jobs
 	Schedules     *schedules.Schedules
 	Stats         *stats.Reader
-	OIDC          *oidc.OIDC // nil: people sign in with API keys alone
+	Processes     func(context.Context) (watch.Fleet, error) // which processes there are
+	OIDC          *oidc.OIDC                                 // nil: people sign in with API keys alone
 
 	Wake   func(shard int16) // tells dispatchers that there may be due work
 	Now    func() time.Time  // the database's clock

@@ -30,6 +30,7 @@ import (
 	"github.com/postrider/postrider/internal/schedules"
 	"github.com/postrider/postrider/internal/seal"
 	"github.com/postrider/postrider/internal/stats"
+	"github.com/postrider/postrider/internal/watch"
 	"github.com/postrider/postrider/subscriptions"
 )
 
@@ -48,6 +49,7 @@ type world struct {
 	sessions  *auth.Sessions
 	jobs      *jobs.Jobs
 	schedules *schedules.Schedules
+	fleet     watch.Fleet
 	http      *httptest.Server
 }
 
@@ -83,7 +85,8 @@ func newWorld(t *testing.T, change ...func(d *console.Deps, base string)) *world
 		Subscriptions: w.subs, Intake: w.intake, Deliveries: w.desk, Alerts: alert.NewDesk(w.db, w.ids.Next, w.clock.Now),
 		Keys: w.keys, Door: auth.NewDoor(w.keys, auth.DoorOptions{Burst: 1 << 30}), Audit: audit.NewLog(w.db),
 		Sessions: w.sessions, Jobs: w.jobs, Schedules: w.schedules, Stats: stats.NewReader(w.db, w.clock.Now),
-		Wake: func(int16) {}, Now: w.clock.Now, Logger: zerolog.New(zerolog.NewTestWriter(t)),
+		Processes: func(context.Context) (watch.Fleet, error) { return w.fleet, nil },
+		Wake:      func(int16) {}, Now: w.clock.Now, Logger: zerolog.New(zerolog.NewTestWriter(t)),
 		PortalURL: func(token string) string { return "https://hooks.example.com/portal/enter?token=" + token },
 		Schedule:  dispatcher.DefaultSchedule, UserAgent: "Postrider/test", Version: "test",
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/postrider/postrider/internal/fault"
 	"github.com/postrider/postrider/internal/id"
 	"github.com/postrider/postrider/internal/stats"
+	"github.com/postrider/postrider/internal/watch"
 	"github.com/postrider/postrider/internal/web"
 	"github.com/postrider/postrider/subscriptions"
 )
@@ -26,6 +27,8 @@ type overviewPage struct {
 	Depth     int64
 	Endpoints []endpointCount
 	Alerts    []alertRow
+	Processes []roleCount
+	Unknown   int // processes of an older version, which do not say what they are
 	Outcomes  []outcomeCount
 }
 
@@ -90,12 +93,26 @@ func (p *pages) readOverview(v *web.Visit, back time.Duration, data *overviewPag
 		return err
 	}
 	data.Endpoints = healthOf(counts)
-	open, err := p.d.Alerts.List(v.Ctx(), []alert.State{alert.Open, alert.Acknowledged}, nil, 5, id.ID{})
+	fleet, err := p.d.Processes(v.Ctx())
+	if err != nil {
+		return err
+	}
+	data.Unknown = fleet.Unknown
+	for _, role := range watch.Roles() {
+		data.Processes = append(data.Processes, roleCount{role, fleet.Working(role)})
+	}
+	open, err := p.d.Alerts.List(v.Ctx(), alert.Filter{States: []alert.State{alert.Open, alert.Acknowledged}}, 5, id.ID{})
 	if err != nil {
 		return err
 	}
 	data.Alerts, err = p.alertRows(v.Ctx(), open)
 	return err
+}
+
+// roleCount is how many processes do what a role is for.
+type roleCount struct {
+	Role  string
+	Count int
 }
 
 // endpointCount is how many endpoints are how.

@@ -14,7 +14,7 @@ import (
 // What pages say in words of their own, they have words for.
 func TestEveryKindHasWords(t *testing.T) {
 	t.Parallel()
-	for _, k := range alert.Kinds() {
+	for _, k := range append(alert.Kinds(), alert.ServiceKinds()...) {
 		if w := alertWords[k]; w.title == "" || w.about == "" || w.remedy == "" {
 			t.Errorf("%s: %+v", k, w)
 		}

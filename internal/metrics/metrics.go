@@ -15,7 +15,8 @@ type Metrics struct {
 	engine
 	queue
 	web
-	upkeep upkeepFigures
+	upkeep
+	watched
 }
 
 // Labels are the values that labels can have. None of them grows with what strangers do.
@@ -26,13 +27,17 @@ type Labels struct {
 	Breakers   []string // of endpoints' circuit breakers
 	AlertKinds []string // of alerts
 	Failures   []string // of authentications
+	Roles      []string // of processes
 	Version    string   // of this build
 	Revision   string   // its commit; "" if it is not known
 }
 
 // New makes the figures and registers them. Registering twice panics: a process has one of each.
 func New(reg prometheus.Registerer, labels Labels) *Metrics {
-	m := &Metrics{traffic: newTraffic(labels), engine: newEngine(), queue: newQueue(labels), web: newWeb(labels)}
+	m := &Metrics{
+		traffic: newTraffic(labels), engine: newEngine(), queue: newQueue(labels), web: newWeb(labels), upkeep: newUpkeep(),
+		watched: newWatched(labels),
+	}
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "postrider_build_info",
 		Help: "1, with the build in its labels.",
@@ -44,6 +49,7 @@ func New(reg prometheus.Registerer, labels Labels) *Metrics {
 	m.queue.register(reg)
 	m.web.register(reg)
 	m.upkeep.register(reg)
+	m.watched.register(reg)
 	return m
 }
 

@@ -13,10 +13,14 @@ import (
 
 	"github.com/postrider/postrider/dispatcher"
 	"github.com/postrider/postrider/internal/metrics"
+	"github.com/postrider/postrider/internal/watch"
 )
 
-// The dispatcher reports to it.
-var _ dispatcher.Metrics = (*metrics.Metrics)(nil)
+// The dispatcher and the watch report to it.
+var (
+	_ dispatcher.Metrics = (*metrics.Metrics)(nil)
+	_ watch.Metrics      = (*metrics.Metrics)(nil)
+)
 
 func labels() metrics.Labels {
 	l := metrics.Labels{
@@ -26,6 +30,7 @@ func labels() metrics.Labels {
 	for _, o := range dispatcher.Outcomes() {
 		l.Outcomes = append(l.Outcomes, o.String())
 	}
+	l.Roles = watch.Roles()
 	for _, s := range dispatcher.States() {
 		l.States = append(l.States, s.String())
 	}
@@ -90,6 +95,10 @@ func TestEverySeriesIsThereFromTheStart(t *testing.T) {
 	for _, o := range labels().Outcomes {
 		want = append(want, "postrider_attempts_total{outcome="+o+"} 0")
 	}
+	want = append(want, "postrider_canary_duration_seconds 0 0", "postrider_canary_last_success_timestamp_seconds 0")
+	for _, r := range labels().Roles {
+		want = append(want, "postrider_processes{role="+r+"} 0")
+	}
 	for _, s := range labels().States {
 		want = append(want, "postrider_deliveries{state="+s+"} 0")
 	}
@@ -129,6 +138,9 @@ func TestFiguresArrive(t *testing.T) {
 	m.Request("GET /v1/tenants", 0) // a handler that says nothing
 	m.Request("GET /console/whatever", 404)
 	m.Enqueued(20 * time.Millisecond)
+	m.SetProcesses("dispatcher", 2)
+	m.CanaryCame(20 * time.Millisecond)
+	m.SetCanarySucceeded(time.UnixMilli(1500))
 	got := read(t, reg)
 	for _, want := range []string{
 		"postrider_events_accepted_total 3", "postrider_attempts_total{outcome=timeout} 1",
@@ -141,6 +153,7 @@ func TestFiguresArrive(t *testing.T) {
 		"postrider_alerts_open 4", "postrider_alerts{kind=endpoint.dead} 3", "postrider_endpoints{health=dead} 5",
 		"postrider_breakers{state=open} 6", "postrider_http_requests_total{route=GET /v1/tenants,status_class=2xx} 2",
 		"postrider_http_requests_total{route=other,status_class=4xx} 1", "postrider_enqueue_duration_seconds 1 0.02",
+		"postrider_processes{role=dispatcher} 2", "postrider_canary_duration_seconds 1 0.02", "postrider_canary_last_success_timestamp_seconds 1.5",
 	} {
 		if !slices.Contains(got, want) {
 			t.Errorf("%s is not among\n%s", want, strings.Join(got, "\n"))

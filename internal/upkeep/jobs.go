@@ -3,6 +3,7 @@ package upkeep
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -204,7 +205,7 @@ func ageOf(since, now time.Time) time.Duration {
 
 func alertKinds() []string {
 	var kinds []string
-	for _, k := range alert.Kinds() {
+	for _, k := range slices.Concat(alert.Kinds(), alert.ServiceKinds()) {
 		kinds = append(kinds, k.String())
 	}
 	return kinds
