@@ -234,12 +234,6 @@ type client struct{ *http.Client }
 
 func (c client) DoAs(r *http.Request, _ *clienttls.Identity) (*http.Response, error) { return c.Do(r) }
 
-type noFigures struct{}
-
-func (noFigures) Attempt(string, time.Duration) {}
-func (noFigures) Delivered(time.Duration)       {}
-func (noFigures) InFlight(int)                  {}
-
 // newRoad makes one. between stands before the receiver.
 func newRoad(t *testing.T, between func(http.Handler) http.Handler) *road {
 	t.Helper()
@@ -261,7 +255,7 @@ func newRoad(t *testing.T, between func(http.Handler) http.Handler) *road {
 		RetrySchedule: dispatcher.DefaultSchedule, Timeout: 5 * time.Second, Lease: time.Minute, MaxInFlight: 10, MaxInFlightPerEndpoint: 5,
 		ResponseBodyLimit: 1024, AlertAfterFailures: 5, UserAgent: "Postrider/test", Grace: 5 * time.Second,
 	}, dispatcher.Deps{
-		DB: h.db, IDs: h.ids, Now: h.now, Doer: client{server.Client()}, Store: h.store, Desk: h.desk, Metrics: noFigures{}, Log: zerolog.Nop(),
+		DB: h.db, IDs: h.ids, Now: h.now, Doer: client{server.Client()}, Store: h.store, Desk: h.desk, Metrics: dispatcher.Unmeasured(), Log: zerolog.Nop(),
 		WallTime: time.Now,
 	})
 	r.send = NewSender(r.w, r.in, h.store, server.URL)
