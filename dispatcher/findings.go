@@ -33,6 +33,7 @@ func finding(kind alert.Kind, r result) string {
 		return fmt.Sprintf("%s: delivery %s failed for good (%s)%s.", where, r.deliveryID(), r.decision.Reason, because(why))
 	case alert.DeliveryFailing:
 		return fmt.Sprintf("%s: delivery %s has failed %d times%s.", where, r.deliveryID(), r.decision.Failures, because(why))
+	case alert.ServiceDeliveriesLate, alert.ServiceCanaryFailed, alert.ServiceNoScheduler, alert.ServiceNoDispatcher: // no attempt's
 	}
 	return where
 }

@@ -110,12 +110,15 @@ func (s *Sender) announce(n notice) {
 	if n.Verb == "resolved" {
 		level = zerolog.InfoLevel
 	}
-	line := s.log.WithLevel(level).Str("alert", id.Alert.Format(id.ID{Shard: n.Shard, N: n.Alert}))
-	if n.Tenant != 0 {
-		line = line.Str("tenant", id.Tenant.Format(id.ID{Shard: n.Shard, N: n.Tenant})).
-			Str("endpoint", id.Endpoint.Format(id.ID{Shard: n.Shard, N: n.Endpoint}))
-	}
-	line.Str("kind", n.Kind).Int("count", n.Count).Str("detail", n.Detail).
+	s.log.WithLevel(level).
+		Str("alert", id.Alert.Format(id.ID{Shard: n.Shard, N: n.Alert})).
+		Func(func(line *zerolog.Event) {
+			if n.Tenant != 0 {
+				line.Str("tenant", id.Tenant.Format(id.ID{Shard: n.Shard, N: n.Tenant})).
+					Str("endpoint", id.Endpoint.Format(id.ID{Shard: n.Shard, N: n.Endpoint}))
+			}
+		}).
+		Str("kind", n.Kind).Int("count", n.Count).Str("detail", n.Detail).
 		Msg("alert." + n.Verb)
 }
 
