@@ -9,7 +9,7 @@ import (
 )
 
 // A URL without a password takes it from the file that PGPASSFILE names, as the units of deploy/systemd have it.
-func TestThePasswordMayBeInAFile(t *testing.T) { //nolint:paralleltest // it sets a variable of the process
+func TestThePasswordMayBeInAFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pgpass")
 	if err := os.WriteFile(path, []byte("db.internal:5432:postrider:postrider:from-the-file\n"), 0o600); err != nil {
 		t.Fatal(err)
