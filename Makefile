@@ -21,7 +21,7 @@ FUZZ ?=
 # What `make browser` looks at, or that it takes the pictures of docs/screenshots: make browser BROWSERFLAGS="-only deliveries,portal"
 BROWSERFLAGS ?=
 
-.PHONY: help run build test chaos ops check fmt interop browser bench profile soak smoke fuzz clean
+.PHONY: help run build test chaos ops check docs fmt interop browser bench profile soak smoke fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +53,9 @@ ops: ## what operating needs: promtool, linters of deploy/, mail and HTTP sinks,
 check: ## formatting, linters, unreachable code, go.mod, vet
 	@scripts/deps shellcheck
 	@scripts/check
+
+docs: ## write what the code says into docs/configuration.md, commands.md and verify-signatures.md
+	@go test ./docs -count=1 -run '^TestGenerated' -update
 
 fmt: ## format the code
 	@"$$(scripts/tools gofumpt)" -w .

@@ -103,11 +103,11 @@ func (h *house) prepare(script string) {
 func (h *house) standIns() [][2]string {
 	return [][2]string{
 		{"http://127.0.0.1:8080", h.proxy},
-		{"http://127.0.0.1:3000", h.receiverURL},
 		{"https://postrider.example.com", h.proxy},
 		{"https://postrider.internal", h.proxy},
 		{"https://hooks.example.com", h.receiverURL},
 		{"https://hooks.acme.example", h.receiverURL},
+		{"http://127.0.0.1:3000", h.receiverURL},
 		{"postgres://postrider:…@db.internal:5432/postrider", h.database},
 		{"prk_…", pagesKey},
 	}
