@@ -129,6 +129,18 @@ type Retention struct {
 type Alerts struct {
 	AfterFailures int      // failed attempts of one delivery
 	URLs          []string `json:"-"` // service URLs of shoutrrr; their tokens are in them
+	Throttle      Throttle
+	MailURL       string `json:"-"` // of an SMTP server, for mail to tenants; "": they get none
+	Tenant        string // id or uid of the operator's own, which gets alerts as events; "": nobody
+	Digest        string // a cron expression; "": never
+	// DigestTimezone is the zone that Digest is of, unless it names one itself.
+	DigestTimezone string
+}
+
+// Throttle is how many messages there may be in a time.
+type Throttle struct {
+	Messages int
+	Per      time.Duration
 }
 
 // Watch is when the service itself is worth an alert.

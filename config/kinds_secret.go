@@ -55,6 +55,18 @@ func parseAlertURL(text string) (string, error) {
 	return text, nil
 }
 
+// The password may be anywhere in what is no good URL, so nothing but the scheme of a good one is shown.
+var mailURLKind = secretly(single("url", func(text string) (string, error) { return text, nil }, func(text string) any {
+	switch {
+	case text == "":
+		return ""
+	case checkMailURL(text) != nil:
+		return redacted
+	}
+	scheme, _, _ := strings.Cut(text, ":")
+	return scheme + "://" + redacted
+}))
+
 var proxyURLKind = secretly(single("url", func(text string) (*url.URL, error) {
 	if text == "" {
 		return nil, nil //nolint:nilnil // no proxy is a value of this key, not a thing that was looked for

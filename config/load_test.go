@@ -121,6 +121,22 @@ var everyKey = []struct {
 	{"canary.enabled", "Canary.Enabled", false, sample{"true", true}, sample{"false", false}, sample{"true", true}},
 	{"canary.every", "Canary.Every", time.Minute, sample{"1s", time.Second}, sample{"5m", 5 * time.Minute}, sample{"1h", time.Hour}},
 	{"canary.url", "Canary.URL", "", sample{"http://10.0.0.5:8080", "http://10.0.0.5:8080"}, sample{"https://a", "https://a"}, sample{"http://b", "http://b"}},
+	{
+		"alerts.throttle", "Alerts.Throttle",
+		Throttle{20, 10 * time.Minute},
+		sample{"1/1m", Throttle{1, time.Minute}},
+		sample{"5 / 1h", Throttle{5, time.Hour}},
+		sample{"10000/1d", Throttle{10000, 24 * time.Hour}},
+	},
+	{
+		"alerts.mail_url", "Alerts.MailURL", "",
+		sample{"smtp://h?from=a@x.example", "smtp://h?from=a@x.example"},
+		sample{"smtps://u:p@h:465/?from=a@x.example", "smtps://u:p@h:465/?from=a@x.example"},
+		sample{"smtp://h/?from=a@x.example&tls=none", "smtp://h/?from=a@x.example&tls=none"},
+	},
+	{"alerts.tenant", "Alerts.Tenant", "", sample{"ours", "ours"}, sample{"ten_00076ez91zp0r3f", "ten_00076ez91zp0r3f"}, sample{"007", "007"}},
+	{"alerts.digest", "Alerts.Digest", "", sample{"0 9 * * 1-5", "0 9 * * 1-5"}, sample{"@daily", "@daily"}, sample{"CRON_TZ=Asia/Tokyo 0 6 * * *", "CRON_TZ=Asia/Tokyo 0 6 * * *"}},
+	{"alerts.digest_timezone", "Alerts.DigestTimezone", "UTC", sample{"Europe/Berlin", "Europe/Berlin"}, sample{"Asia/Tokyo", "Asia/Tokyo"}, sample{"UTC", "UTC"}},
 	{"console.session", "Console.Session", 12 * time.Hour, sample{"5m", 5 * time.Minute}, sample{"1d", 24 * time.Hour}, sample{"30d", 720 * time.Hour}},
 	{
 		"console.oidc.issuer", "Console.OIDC.Issuer", "",
@@ -257,7 +273,7 @@ func countFields(section reflect.Type) (n int) {
 	for field := range section.Fields() {
 		switch of := field.Type; {
 		case !field.IsExported():
-		case of.Kind() == reflect.Struct && of.PkgPath() == section.PkgPath():
+		case of.Kind() == reflect.Struct && of.PkgPath() == section.PkgPath() && of != reflect.TypeFor[Throttle](): // which is one value
 			n += countFields(of)
 		default:
 			n++

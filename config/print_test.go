@@ -62,6 +62,11 @@ watch.dead_after 30s default
 canary.enabled false default
 canary.every 1m default
 canary.url - default
+alerts.throttle 20/10m default
+alerts.mail_url - default
+alerts.tenant - default
+alerts.digest - default
+alerts.digest_timezone UTC default
 console.session 12h default
 console.oidc.issuer - default
 console.oidc.client_id - default

@@ -37,6 +37,10 @@ var canaries = map[string][]string{
 		"slack://hook:c4n4ry@webhook", "c4n4ry", "slack:c4n4ry", "://c4n4ry", "smtp://u:c4n4ry@h?to=a,b", "smtp://u:%zc4n4ry", "slack://a,c4n4ry",
 		"discord://c4n4ry@1 x c4n4ry", "telegram://h:c4n4ry@telegram", "c4n4ry slack://a", "generic://h/c4n4ry?x=c4n4ry#c4n4ry",
 	},
+	"alerts.mail_url": {
+		"smtp://u:c4n4ry@h/?from=a@b.example", "smtp://c4n4ry@h/?from=a@b.example", "smtp://u:c4n4ry/x@h/?from=a@b.example", "smtp://u:1/c4n4ry@h?from=a@b.example",
+		"smtp://u:1#c4n4ry@h", "smtp://u:1?c4n4ry@h", "c4n4ry", "http://u:c4n4ry@h", "smtp:u:c4n4ry@h", "smtp://u:%zzc4n4ry@h", "smtp://h?from=c4n4ry", "smtp://h?c4n4ry=1&from=a@b.example",
+	},
 	"delivery.proxy_url": {
 		"http://u:c4n4ry@p:1", "http://c4n4ry@p:1", "http://u:c4n4ry/x@p", "http://u:1/c4n4ry@p", "http://u:1#c4n4ry@p", "http://u:1?c4n4ry@p", "u:c4n4ry@p:1",
 		"ftp://u:c4n4ry@p", "http:u:c4n4ry@p", "http://u:c4n4ry@", "socks5://u:%zc4n4ry@p", "http://u:c4n4ry@p:1/x", "http://u:c4n4ry@p@q:1", "http://u:p@h:c4n4ry",

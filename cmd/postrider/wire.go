@@ -128,7 +128,7 @@ func wire(
 	w.addNode()
 	w.addWatch()
 	w.addCatalogue(ctx)
-	if err := w.addSender(); err != nil {
+	if err := w.addSender(ctx); err != nil {
 		return nil, err
 	}
 	if r.scheduler {

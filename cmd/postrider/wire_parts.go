@@ -140,9 +140,14 @@ func (w *wiring) addCatalogue(ctx context.Context) {
 }
 
 // addSender adds what tells of alerts.
-func (w *wiring) addSender() error {
-	s, err := alert.NewSender(alert.SenderConfig{URLs: w.cfg.Alerts.URLs}, alert.SenderDeps{
-		DB: w.db.pool, Now: w.db.clock.Now, Log: w.log,
+func (w *wiring) addSender(ctx context.Context) error {
+	c := w.cfg.Alerts
+	s, err := alert.NewSender(alert.SenderConfig{
+		URLs: c.URLs, Throttle: alert.Throttle(c.Throttle), PublicURL: w.cfg.HTTP.PublicURL, MailURL: c.MailURL, MailName: w.cfg.Portal.Name,
+		Digest: c.Digest, Timezone: c.DigestTimezone,
+	}, alert.SenderDeps{
+		DB: w.db.pool, Now: w.db.clock.Now, Log: w.log, Count: w.metrics.Notices, Oldest: w.metrics.SetOldestNotice,
+		Operator: w.operator(ctx),
 	})
 	if err != nil {
 		return fmt.Errorf("tell of alerts: %w", err)

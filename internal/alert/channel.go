@@ -12,18 +12,22 @@ import (
 	"time"
 
 	"github.com/nicholas-fedor/shoutrrr/pkg/router"
-	"github.com/nicholas-fedor/shoutrrr/pkg/types"
 )
 
 // channel is one of alerts.urls.
 type channel struct {
 	url         string
-	name        string // the service, for people: "slack"
-	fingerprint string // tells channels apart in the database without saying anything about them
-	titled      bool   // the title is ours to set
+	name        string          // the service, for people: "slack"
+	fingerprint string          // tells channels apart in the database without saying anything about them
+	titled      bool            // the title is ours to set
+	given       map[string]bool // what the URL's query says itself
 	redact      func(string) string
+	json        bool // takes fields for machines
 	slots       chan struct{}
 }
+
+// hanging is how many messages may hang on a channel at once.
+const hanging = 32
 
 // titled are the services whose title, unless the URL sets one, is the library's name; elsewhere the message's first
 // line does.
@@ -41,12 +45,31 @@ func newChannel(raw string) (*channel, error) {
 		return nil, fmt.Errorf("shoutrrr has no service %q", name)
 	}
 	query := u.Query()
+	given := map[string]bool{}
+	for key := range query {
+		given[strings.ToLower(key)] = true
+	}
 	sum := sha256.Sum256([]byte(raw))
+	if name == "pagerduty" {
+		raw = completed(*u)
+	}
 	return &channel{
-		url: raw, name: name, fingerprint: hex.EncodeToString(sum[:4]),
+		url: raw, name: name, fingerprint: hex.EncodeToString(sum[:4]), given: given,
 		titled: titled[name] && !query.Has("title") && !query.Has("subject"),
-		redact: redactor(raw), slots: make(chan struct{}, roundSize),
+		redact: redactor(raw), slots: make(chan struct{}, hanging),
+		json: name == "generic" && strings.EqualFold(query.Get("template"), "json"),
 	}, nil
+}
+
+// completed gives a URL of PagerDuty the host and port that its documentation says are the default, and the library does not set.
+func completed(u url.URL) string {
+	if u.Host == "" {
+		u.Host = "events.pagerduty.com"
+	}
+	if u.Port() == "" {
+		u.Host += ":443"
+	}
+	return u.String()
 }
 
 // send hands the message to the service and waits for it no longer than sendTimeout.
@@ -54,7 +77,7 @@ func newChannel(raw string) (*channel, error) {
 // The library takes no context and gives some services no timeout at all, so a send that hangs goes on behind our back.
 // Its slot stays taken until it ends, which bounds how many there can be. Each send sets the service up anew, since
 // sends may run side by side and services keep state.
-func (c *channel) send(ctx context.Context, title, message string) error {
+func (c *channel) send(ctx context.Context, m message) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, sendTimeout, fmt.Errorf("no answer within %v", sendTimeout))
 	defer cancel()
 	select {
@@ -70,7 +93,7 @@ func (c *channel) send(ctx context.Context, title, message string) error {
 				done <- fmt.Errorf("the service's code broke: %v", p)
 			}
 		}()
-		done <- c.hand(title, message)
+		done <- c.hand(m)
 	}()
 	select {
 	case err := <-done:
@@ -83,51 +106,103 @@ func (c *channel) send(ctx context.Context, title, message string) error {
 	}
 }
 
-func (c *channel) hand(title, message string) error {
+func (c *channel) hand(m message) error {
 	service, err := (&router.ServiceRouter{Timeout: sendTimeout}).Locate(c.url)
 	if err != nil {
 		return err
 	}
-	params := types.Params{}
-	if c.titled {
-		params.SetTitle(title)
-	}
-	return service.Send(message, &params)
+	text, params := c.form(m)
+	return service.Send(text, &params)
 }
 
-// send sends one notice to the channels that do not have it yet, all at the same time.
-func (s *Sender) send(ctx context.Context, n notice) result {
-	r := result{notice: n}
-	had := map[string]bool{}
-	for _, f := range n.SentTo {
-		had[f] = true
-	}
-	title, text := message(n)
-	var mu sync.Mutex
-	var all sync.WaitGroup
-	for _, c := range s.channels {
-		if had[c.fingerprint] {
+// channelRoad is a channel as notices go to it.
+type channelRoad struct {
+	*Sender
+	channel *channel
+}
+
+func (r channelRoad) name() string { return r.channel.name }
+
+func (r channelRoad) key() string { return r.channel.fingerprint }
+
+// tell tells what is news one by one, or as one message when it is much or the channel has had much lately.
+func (r channelRoad) tell(ctx context.Context, told []story) []verdict {
+	vs := make([]verdict, len(told))
+	now := r.now()
+	var news []int
+	for i, st := range told {
+		if st.news() == "" {
 			continue
 		}
-		all.Go(func() {
-			err := c.send(ctx, title, text)
-			mu.Lock()
-			defer mu.Unlock()
-			if err != nil {
-				r.err = errors.Join(r.err, err)
-				return
-			}
-			r.SentTo = append(r.SentTo, c.fingerprint)
-		})
+		until, ok := st.damped(now)
+		if ok {
+			news = append(news, i)
+		}
+		vs[i].until = until
 	}
-	all.Wait()
-	return r
+	news = r.resolveSingly(ctx, now, told, news, vs)
+	if len(news) == 0 {
+		return vs
+	}
+	var oneByOne bool
+	var wait time.Time
+	err := r.spend(ctx, 0, 0, r.key(), now, func(p pace) pace {
+		p, oneByOne, wait = p.channel(now, r.config.Throttle, len(news))
+		return p
+	})
+	switch {
+	case err != nil || !wait.IsZero():
+		for _, i := range news {
+			vs[i] = verdict{err: err, until: wait}
+		}
+	case oneByOne:
+		r.each(ctx, told, news, vs)
+	default:
+		many := make([]story, len(news))
+		for n, i := range news {
+			many[n] = told[i]
+		}
+		err := r.channel.send(ctx, r.grouped(many))
+		for _, i := range news {
+			vs[i].err = err
+		}
+	}
+	return vs
 }
 
-// round makes a duration readable: to the second under an hour, to the minute beyond.
-func round(d time.Duration) time.Duration {
-	if d < time.Hour {
-		return d.Round(time.Second)
+// each sends these stories as a message each, at the same time.
+func (r channelRoad) each(ctx context.Context, told []story, which []int, vs []verdict) {
+	var all sync.WaitGroup
+	for _, i := range which {
+		all.Go(func() { vs[i].err = r.channel.send(ctx, r.single(told[i])) })
 	}
-	return d.Round(time.Minute)
+	all.Wait()
+}
+
+const (
+	// PagerDuty takes some 120 events a minute.
+	resolvedAtOnce = 20
+	resolvedEvery  = 10 * time.Second
+)
+
+// resolveSingly tells what is over to a service that keeps incidents: one that it closes by its key, which pages nobody. It gives
+// what is left to tell.
+func (r channelRoad) resolveSingly(ctx context.Context, now time.Time, told []story, news []int, vs []verdict) []int {
+	if r.channel.name != "pagerduty" {
+		return news
+	}
+	var left, over []int
+	for _, i := range news {
+		switch {
+		case !told[i].over():
+			left = append(left, i)
+		case told[i].opens(): // it never knew of it
+		case len(over) == resolvedAtOnce:
+			vs[i].until = now.Add(resolvedEvery)
+		default:
+			over = append(over, i)
+		}
+	}
+	r.each(ctx, told, over, vs)
+	return left
 }

@@ -174,8 +174,8 @@ WITH a AS (
     WHERE a.shard = @shard AND a.id = @id AND a.state <> 'resolved'
     RETURNING a.*
 ), told AS (
-    INSERT INTO alert_notices (shard, id, alert_id, kind, detail, next_try_at)
-    SELECT @shard, @notice, a.id, 'resolved', a.detail, @now FROM a
+    INSERT INTO alert_notices (shard, id, alert_id, kind, about, detail, next_try_at)
+    SELECT @shard, @notice, a.id, 'resolved', a.kind, a.detail, @now FROM a
 )
 SELECT ` + columns + ` FROM a`
 

@@ -2,83 +2,105 @@ package alert
 
 import (
 	"fmt"
-	"net/url"
-	"regexp"
-	"slices"
 	"strings"
+	"time"
 
 	"github.com/postrider/postrider/internal/id"
 )
 
-// message puts a notice in words: a title of its own for the channels that take one, and a text that says it all.
-func message(n notice) (title, text string) {
-	alert := id.Alert.Format(id.ID{Shard: n.Shard, N: n.Alert})
-	if n.Tenant == 0 {
-		return serviceMessage(n, alert)
-	}
-	tenant := id.Tenant.Format(id.ID{Shard: n.Shard, N: n.Tenant})
-	title = fmt.Sprintf("Postrider alert %s: %s (%s)", n.Verb, n.Kind, plain(n.TenantName))
-	text = fmt.Sprintf("%s\n%s\nTenant %s, alert %s, counted %d so far.", title, n.Detail, tenant, alert, n.Count)
-	if n.Verb == "resolved" && n.ResolvedAt != nil {
-		text = fmt.Sprintf("%s\nIt was: %s\nTenant %s, alert %s, counted %d in %v.",
-			title, n.Detail, tenant, alert, n.Count, round(n.ResolvedAt.Sub(n.OpenedAt)))
-	}
-	return title, text
+// message is what a channel is handed: a title for those that take one, and a text that says it all, the title as its first line.
+type message struct {
+	title, text string
+	stories     []story // that it tells: one, or many at once
+	link        string  // to the console; "": nobody knows where that is
+	event       string  // for programs, where it is not about alerts one by one: "group", "digest"
 }
 
-const (
-	redacted = "[redacted]"
-	// maxError is how much of a channel's error is kept.
-	maxError = 300
-	// minPiece is the least length of a part of a URL that is taken for telling: shorter ones are common words.
-	minPiece = 5
-)
+// single puts the news of one alert in words.
+func (s *Sender) single(of story) message {
+	m := message{stories: []story{of}, title: title(of), link: s.link(of)}
+	lines := []string{m.title}
+	switch of.news() {
+	case "resolved", "passed":
+		lines = append(lines, "It was: "+of.detail())
+	default:
+		lines = append(lines, of.detail(), "What to do: "+advice[of.kind()])
+	}
+	if of.recent == flapTold-1 {
+		lines = append(lines, fmt.Sprintf("It comes and goes: alert %d about it within an hour. The next ones are told if they last %v; all are in the console and the log.", flapTold, flapLasts))
+	}
+	lines = append(lines, of.about())
+	if m.link != "" {
+		lines = append(lines, m.link)
+	}
+	m.text = strings.Join(lines, "\n")
+	return m
+}
 
-var anyURL = regexp.MustCompile(`[a-zA-Z][a-zA-Z0-9+.-]*://[^\s"'<>]+`)
+func title(of story) string {
+	if of.Tenant == 0 {
+		return fmt.Sprintf("Postrider alert %s: %s", verbs[of.news()], of.kind())
+	}
+	return fmt.Sprintf("Postrider alert %s: %s (%s)", verbs[of.news()], of.kind(), plain(of.TenantName))
+}
 
-// redactor makes a function that takes out of an error's text whatever may be a secret of this service URL: every URL
-// (services make others of the one that is configured), and every piece of the configured one wherever it turns up,
-// since services keep tokens in any part of it, the host included.
-func redactor(raw string) func(string) string {
-	var pieces []string
-	add := func(s string) {
-		words := strings.FieldsFunc(s, func(r rune) bool { return strings.ContainsRune("/:@?&=,;", r) })
-		for _, p := range append(words, s) {
-			if len(p) >= minPiece {
-				pieces = append(pieces, p)
-			}
+var verbs = map[string]string{
+	"opened": "opened", "escalated": "escalated", "resolved": "resolved", "passed": "opened and resolved",
+}
+
+// about says whose it is, since when and how often.
+func (s story) about() string {
+	var b strings.Builder
+	if s.Tenant != 0 {
+		fmt.Fprintf(&b, "Tenant %s (%s), endpoint %s", plain(s.TenantName), s.tenantID(), s.endpointID())
+		if s.EndpointURL != "" {
+			fmt.Fprintf(&b, " (%s)", plain(place(s.EndpointURL)))
 		}
+		b.WriteString(", ")
 	}
-	if u, err := url.Parse(raw); err == nil {
-		add(u.Host)
-		add(u.Path)
-		add(u.EscapedPath())
-		add(u.Fragment)
-		if u.User != nil {
-			add(u.User.Username())
-			password, _ := u.User.Password()
-			add(password)
-			add(u.User.String())
+	fmt.Fprintf(&b, "alert %s, since %s, counted %d ", s.alertID(), s.OpenedAt.UTC().Format(stamp), s.Count)
+	if s.ResolvedAt != nil && s.over() {
+		fmt.Fprintf(&b, "in %v.", round(s.ResolvedAt.Sub(s.OpenedAt)))
+		if s.ResolvedBy != nil {
+			fmt.Fprintf(&b, " Resolved by %s.", plain(*s.ResolvedBy))
 		}
-		for _, values := range u.Query() {
-			for _, v := range values {
-				add(v)
-				add(url.QueryEscape(v))
-			}
-		}
+	} else {
+		b.WriteString("so far.")
 	}
-	// The longest first, so that no part of a piece is left over.
-	slices.SortFunc(pieces, func(a, b string) int { return len(b) - len(a) })
-	replace := make([]string, 0, 2*len(pieces))
-	for _, p := range slices.Compact(pieces) {
-		replace = append(replace, p, redacted)
+	return b.String()
+}
+
+const stamp = "2006-01-02 15:04:05 MST"
+
+// advice is what whoever runs Postrider can do.
+var advice = map[string]string{
+	DeliveryFailing.String():       "nothing yet if the receiver is known to be down: it is tried again by itself. Else look at its last attempts.",
+	DeliveryFailed.String():        "see its last attempts, have the receiver mended, then retry what failed.",
+	EndpointUnauthorized.String():  "have its owner check the signing secret and headers, then retry what failed.",
+	EndpointBlocked.String():       "have its owner give a public URL, or allow the network in delivery.allow_networks, then retry what failed.",
+	EndpointDisabled.String():      "tell its owner. When the receiver is well, enable the endpoint: what is held goes on.",
+	EndpointDead.String():          "ask its owner. If that was a mistake, enable the endpoint, then replay what it missed.",
+	ServiceDeliveriesLate.String(): "see that dispatchers run and the database is well; add dispatchers if they are at their limits.",
+	ServiceCanaryFailed.String():   "look at the dispatchers and their log: events may not be delivered.",
+	ServiceNoDispatcher.String():   "start a process with the role dispatcher: nothing is delivered.",
+	ServiceNoScheduler.String():    "start a process with the role scheduler: nothing is cleaned up, and recurring events wait.",
+}
+
+func (s *Sender) link(of story) string {
+	if s.config.PublicURL == "" {
+		return ""
 	}
-	replacer := strings.NewReplacer(replace...)
-	return func(s string) string {
-		s = replacer.Replace(anyURL.ReplaceAllString(s, redacted))
-		if s = plain(s); len(s) > maxError {
-			s = strings.ToValidUTF8(s[:maxError], "") + "…"
-		}
-		return s
+	return strings.TrimSuffix(s.config.PublicURL, "/") + "/console/alerts/" + of.alertID()
+}
+
+func (s story) alertID() string    { return id.Alert.Format(id.ID{Shard: s.shard, N: s.alert}) }
+func (s story) tenantID() string   { return id.Tenant.Format(id.ID{Shard: s.shard, N: s.Tenant}) }
+func (s story) endpointID() string { return id.Endpoint.Format(id.ID{Shard: s.shard, N: s.Endpoint}) }
+
+// round makes a duration readable: to the second under an hour, to the minute beyond.
+func round(d time.Duration) time.Duration {
+	if d < time.Hour {
+		return d.Round(time.Second)
 	}
+	return d.Round(time.Minute)
 }

@@ -27,8 +27,8 @@ type Finding struct {
 // than the statement's snapshot (a concurrent transaction opened or escalated it), so neither a join nor a subquery can
 // be trusted for "what was it before". Each finding therefore brings an id of its own, and last_notice_id keeps the id
 // of the finding that was last worth a notice: the new row's on insert, a later one's only where the kind becomes
-// graver and is about the endpoint itself (that a failing delivery has failed for good is what was told already), decided
-// in SET under the row's lock. Whoever finds its own id there, and nobody else, writes the notice.
+// graver, decided in SET under the row's lock. (That a failing delivery has failed for good is news to the operator's
+// tenant, and to nobody else: story.news.) Whoever finds its own id there, and nobody else, writes the notice.
 //
 // The conflict is found through alerts_open_key. Rows go in by endpoint, so that two batches lock in one order.
 const raiseSQL = `
@@ -45,14 +45,14 @@ WITH raised AS (
         count = least(a.count::bigint + excluded.count, 2147483647),
         kind = greatest(a.kind, excluded.kind),
         detail = CASE WHEN excluded.kind >= a.kind THEN excluded.detail ELSE a.detail END,
-        last_notice_id = CASE WHEN excluded.kind > a.kind AND excluded.kind > 'delivery.failed' THEN excluded.last_notice_id ELSE a.last_notice_id END,
+        last_notice_id = CASE WHEN excluded.kind > a.kind THEN excluded.last_notice_id ELSE a.last_notice_id END,
         last_delivery_id = coalesce(excluded.last_delivery_id, a.last_delivery_id),
         last_at = greatest(a.last_at, excluded.last_at)
-    RETURNING a.id, a.last_notice_id, a.detail
+    RETURNING a.id, a.last_notice_id, a.kind, a.detail
 )
-INSERT INTO alert_notices (shard, id, alert_id, kind, detail, next_try_at)
+INSERT INTO alert_notices (shard, id, alert_id, kind, about, detail, next_try_at)
 SELECT @shard, r.last_notice_id, r.id,
-    CASE WHEN r.id = r.last_notice_id THEN 'opened'::notice_kind ELSE 'escalated' END, r.detail, @now
+    CASE WHEN r.id = r.last_notice_id THEN 'opened'::notice_kind ELSE 'escalated' END, r.kind, r.detail, @now
 FROM raised r
 WHERE r.last_notice_id = ANY (@ids)`
 

@@ -27,10 +27,10 @@ WITH stale AS MATERIALIZED (
         last_notice_id = (@notices::bigint[])[array_position(@endpoints::bigint[], s.endpoint_id)]
     FROM stale s
     WHERE a.shard = @shard AND a.id = s.id
-    RETURNING a.id, a.last_notice_id, a.detail
+    RETURNING a.id, a.last_notice_id, a.kind, a.detail
 )
-INSERT INTO alert_notices (shard, id, alert_id, kind, detail, next_try_at)
-SELECT @shard, r.last_notice_id, r.id, 'resolved', r.detail, @now FROM resolved r`
+INSERT INTO alert_notices (shard, id, alert_id, kind, about, detail, next_try_at)
+SELECT @shard, r.last_notice_id, r.id, 'resolved', r.kind, r.detail, @now FROM resolved r`
 
 // QueueResolve queues one statement that resolves the alerts of endpoints, of one bucket, that took a delivery; nothing
 // when there are none. Like QueueRaise, queue it after the endpoints' own rows are written.

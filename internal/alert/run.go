@@ -2,7 +2,12 @@ package alert
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
+
+	"github.com/postrider/postrider/internal/id"
+	"github.com/postrider/postrider/internal/pg"
 )
 
 // lookEvery is the pause between two looks for notices.
@@ -14,7 +19,7 @@ func (s *Sender) Run(ctx context.Context) error {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for failing := false; ; {
-		_, err := s.SendDue(ctx)
+		err := s.runOnce(ctx)
 		if err != nil && !failing && ctx.Err() == nil { // it looks every two seconds: once is enough
 			s.log.Warn().Err(err).Msg("alert.sending_failed")
 		}
@@ -25,4 +30,34 @@ func (s *Sender) Run(ctx context.Context) error {
 		case <-tick.C:
 		}
 	}
+}
+
+// runOnce sends what is due: notices, and the digest.
+func (s *Sender) runOnce(ctx context.Context) error {
+	_, err := s.SendDue(ctx)
+	return errors.Join(err, s.sendDigest(ctx), s.tellOldest(ctx))
+}
+
+// measureEvery is how often the age of the oldest notice is told.
+const measureEvery = 10 * time.Second
+
+// Through alert_notices_unsent. Ids tell when they were made.
+const oldestSQL = `SELECT coalesce(min(id), 0) FROM alert_notices WHERE sent_at IS NULL AND given_up_at IS NULL`
+
+func (s *Sender) tellOldest(ctx context.Context) error {
+	now := s.now()
+	if now.Sub(s.looked).Abs() < measureEvery {
+		return nil
+	}
+	s.looked = now
+	var oldest int64
+	if err := s.db.QueryRow(ctx, oldestSQL).Scan(&oldest); err != nil {
+		return pg.Fault(fmt.Errorf("look for the oldest notice: %w", err))
+	}
+	age := time.Duration(0)
+	if oldest != 0 {
+		age = max(now.Sub(id.TimeOf(oldest)), 0)
+	}
+	s.deps.Oldest(age)
+	return nil
 }

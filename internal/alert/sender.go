@@ -4,41 +4,54 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/robfig/cron/v3"
 	"github.com/rs/zerolog"
 
 	"github.com/postrider/postrider/internal/id"
 )
 
 const (
-	// maxTries is how often a notice is tried before it is given up: with the delays of retryDelay, about 13 hours.
+	// maxTries is how often a notice is tried on a road before it is given up there: with the delays of retryDelay, about 13 hours.
 	maxTries = 20
-	// roundSize is how many notices are claimed and sent at once.
-	roundSize = 32
-	// sendTimeout bounds one notice on one channel.
+	// roundSize is how many alerts are claimed at once: an outage is to be told in few messages.
+	roundSize = 2000
+	// sendTimeout bounds one message on one channel.
 	sendTimeout = 15 * time.Second
 	// noticeLease is how long a claimed notice is out of others' reach: a round's sending and writing down, with room.
-	noticeLease = time.Minute
+	noticeLease = 2 * time.Minute
+	// stopGrace is how long messages that are on their way at a stop may take to get there, so that nobody sends them again.
+	stopGrace = 3 * time.Second
 )
 
-// Sender carries notices from the outbox to the channels of alerts.urls, and to the log. Several processes may run one
-// each: a notice is claimed by pushing its next try forward, so no transaction is open while it is sent.
+// Sender carries notices from the outbox to the channels of alerts.urls and the other roads, and to the log. Several processes
+// run one each: a notice is claimed by a lease in its row, so no transaction is open while it is sent.
 //
 // Delivery to a channel is at least once: a process that dies between sending and writing that down leaves the notice
-// to be sent again when its claim ends. Notices of one alert go in their order, each when the one before it is through.
+// to be sent again when its claim ends. What a channel is told of one alert goes in its order.
 type Sender struct {
+	config   SenderConfig
+	deps     SenderDeps
 	db       *pgxpool.Pool
 	now      func() time.Time
 	log      zerolog.Logger
 	channels []*channel
+	roads    []road
+	digest   cron.Schedule // nil: never
+	looked   time.Time     // when Oldest was told last
 }
 
 // SenderConfig is where notices go.
 type SenderConfig struct {
-	URLs []string // service URLs of shoutrrr; none is fine, the notices are logged all the same
+	URLs      []string // service URLs of shoutrrr; none is fine, the notices are logged all the same
+	Throttle  Throttle // of each of them
+	PublicURL string   // where the console is reached; "": messages have no links
+	MailURL   string   // of the SMTP server for mail to tenants; "": they get none
+	MailName  string   // what mails call what they are about; "": Webhooks
+	Digest    string   // when the channels get a summary, a cron expression; "": never
+	Timezone  string   // that Digest is of; "": UTC
 }
 
 // SenderDeps is what a Sender works with.
@@ -46,17 +59,51 @@ type SenderDeps struct {
 	DB  *pgxpool.Pool
 	Now func() time.Time // the database's clock
 	Log zerolog.Logger
+	// Count is told what became of notices (sent, failed, given_up), Oldest for how long the oldest has not been through. May be nil.
+	Count  func(result string, n int)
+	Oldest func(age time.Duration)
+	// Operator is who gets events; nil: nobody.
+	Operator *Operator
 }
 
 // NewSender makes a sender. The error names the place in the list of URLs and not the URL, which holds secrets.
 func NewSender(c SenderConfig, d SenderDeps) (*Sender, error) {
-	s := &Sender{db: d.DB, now: d.Now, log: d.Log}
+	if c.Throttle == (Throttle{}) {
+		c.Throttle = Throttle{Messages: 20, Per: 10 * time.Minute}
+	}
+	if d.Count == nil {
+		d.Count = func(string, int) {}
+	}
+	if d.Oldest == nil {
+		d.Oldest = func(time.Duration) {}
+	}
+	if c.MailName == "" {
+		c.MailName = "Webhooks"
+	}
+	s := &Sender{config: c, deps: d, db: d.DB, now: d.Now, log: d.Log}
 	for i, url := range c.URLs {
-		c, err := newChannel(url)
+		ch, err := newChannel(url)
 		if err != nil {
 			return nil, fmt.Errorf("alerts.urls, %w", badItem(i, err))
 		}
-		s.channels = append(s.channels, c)
+		s.channels = append(s.channels, ch)
+		s.roads = append(s.roads, channelRoad{s, ch})
+	}
+	if c.MailURL != "" {
+		m, err := newMailer(c.MailURL)
+		if err != nil {
+			return nil, fmt.Errorf("alerts.mail_url: %w", err)
+		}
+		s.roads = append(s.roads, mailRoad{s, m})
+	}
+	if d.Operator != nil {
+		s.roads = append(s.roads, eventRoad{s, *d.Operator})
+	}
+	if c.Digest != "" {
+		var err error
+		if s.digest, err = schedule(c.Digest, c.Timezone); err != nil {
+			return nil, fmt.Errorf("alerts.digest: %w", err)
+		}
 	}
 	return s, nil
 }
@@ -73,7 +120,7 @@ func CheckURLs(urls []string) error {
 
 func badItem(i int, err error) error { return fmt.Errorf("item %d: %w", i+1, err) }
 
-// SendDue sends what is due until nothing more is, and returns how many notices are through on every channel. A channel
+// SendDue sends what is due until nothing more is, and returns how many notices are through on every road. A road
 // that fails is logged and tried again later; the error is about the database alone.
 func (s *Sender) SendDue(ctx context.Context) (int, error) {
 	sent := 0
@@ -88,16 +135,8 @@ func (s *Sender) SendDue(ctx context.Context) (int, error) {
 				s.announce(n)
 			}
 		}
-		results := s.sendAll(ctx, notices)
-		for _, r := range results {
-			if r.done() {
-				sent++
-			}
-		}
-		// A notice that went out is written down even when the process is being stopped: otherwise it goes out twice.
-		finish, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-		err = s.settle(finish, results)
-		cancel()
+		n, err := s.round(ctx, notices)
+		sent += n
 		if err != nil || ctx.Err() != nil {
 			return sent, errors.Join(err, ctx.Err())
 		}
@@ -112,31 +151,11 @@ func (s *Sender) announce(n notice) {
 	}
 	s.log.WithLevel(level).
 		Str("alert", id.Alert.Format(id.ID{Shard: n.Shard, N: n.Alert})).
-		Func(func(line *zerolog.Event) {
+		Func(func(e *zerolog.Event) {
 			if n.Tenant != 0 {
-				line.Str("tenant", id.Tenant.Format(id.ID{Shard: n.Shard, N: n.Tenant})).
+				e.Str("tenant", id.Tenant.Format(id.ID{Shard: n.Shard, N: n.Tenant})).
 					Str("endpoint", id.Endpoint.Format(id.ID{Shard: n.Shard, N: n.Endpoint}))
 			}
 		}).
-		Str("kind", n.Kind).Int("count", n.Count).Str("detail", n.Detail).
-		Msg("alert." + n.Verb)
-}
-
-// result is what became of one notice: the channels that have it now, and what the others said.
-type result struct {
-	notice
-	err error
-}
-
-func (r result) done() bool { return r.err == nil }
-
-// sendAll sends the notices at the same time, so that the round takes no longer than its slowest one.
-func (s *Sender) sendAll(ctx context.Context, notices []notice) []result {
-	out := make([]result, len(notices))
-	var all sync.WaitGroup
-	for i, n := range notices {
-		all.Go(func() { out[i] = s.send(ctx, n) })
-	}
-	all.Wait()
-	return out
+		Str("kind", n.kind()).Int("count", n.Count).Str("detail", n.Detail).Msg("alert." + n.Verb)
 }

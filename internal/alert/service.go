@@ -137,12 +137,3 @@ func (d *Desk) listOfService(ctx context.Context, f Filter, kinds []string, limi
 		"shard": serviceShard, "states": names(f.States), "kinds": kinds, "limit": limit, "before": before.N, "before_shard": before.Shard,
 	})
 }
-
-// serviceMessage puts a notice about the service in words.
-func serviceMessage(n notice, alert string) (title, text string) {
-	title = fmt.Sprintf("Postrider alert %s: %s", n.Verb, n.Kind)
-	if n.Verb == "resolved" && n.ResolvedAt != nil {
-		return title, fmt.Sprintf("%s\nIt was: %s\nAlert %s, after %v.", title, n.Detail, alert, round(n.ResolvedAt.Sub(n.OpenedAt)))
-	}
-	return title, fmt.Sprintf("%s\n%s\nAlert %s.", title, n.Detail, alert)
-}

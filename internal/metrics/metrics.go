@@ -17,6 +17,7 @@ type Metrics struct {
 	web
 	upkeep
 	watched
+	notices
 }
 
 // Labels are the values that labels can have. None of them grows with what strangers do.
@@ -36,7 +37,7 @@ type Labels struct {
 func New(reg prometheus.Registerer, labels Labels) *Metrics {
 	m := &Metrics{
 		traffic: newTraffic(labels), engine: newEngine(), queue: newQueue(labels), web: newWeb(labels), upkeep: newUpkeep(),
-		watched: newWatched(labels),
+		watched: newWatched(labels), notices: newNotices(),
 	}
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "postrider_build_info",
@@ -50,6 +51,7 @@ func New(reg prometheus.Registerer, labels Labels) *Metrics {
 	m.web.register(reg)
 	m.upkeep.register(reg)
 	m.watched.register(reg)
+	m.notices.register(reg)
 	return m
 }
 

@@ -84,7 +84,8 @@ func TestEverySeriesIsThereFromTheStart(t *testing.T) {
 		"postrider_events_accepted_total 0", "postrider_in_flight 0", "postrider_intake_commit_events 0 0",
 		"postrider_leases_lost_total 0", "postrider_leases_rescued_total 0", "postrider_oldest_due_seconds 0",
 		"postrider_oldest_overdue_seconds 0", "postrider_partitions_days_ahead 0", "postrider_record_attempts 0 0", "postrider_record_duration_seconds 0 0",
-		"postrider_records_failed_total 0",
+		"postrider_records_failed_total 0", "postrider_alert_notices_oldest_seconds 0", "postrider_alert_notices_total{result=sent} 0",
+		"postrider_alert_notices_total{result=failed} 0", "postrider_alert_notices_total{result=given_up} 0",
 	}
 	for _, class := range []string{"2xx", "3xx", "4xx", "5xx", "none"} {
 		want = append(want, "postrider_attempt_answers_total{status_class="+class+"} 0")
@@ -128,6 +129,8 @@ func TestFiguresArrive(t *testing.T) {
 	m.SetDeliveries("held", 7)
 	m.SetOldestDue(90 * time.Second)
 	m.SetOldestOverdue(30 * time.Second)
+	m.Notices("sent", 6)
+	m.SetOldestNotice(time.Minute)
 	m.SetAlertsOpen([]string{"endpoint.dead", "endpoint.disabled"}, func(kind string) int64 {
 		return map[string]int64{"endpoint.dead": 3, "endpoint.disabled": 1}[kind]
 	})
@@ -148,6 +151,7 @@ func TestFiguresArrive(t *testing.T) {
 		"postrider_attempt_duration_seconds 2 2.5", "postrider_delivery_latency_seconds 1 90", "postrider_in_flight 3",
 		"postrider_claim_deliveries 1 7", "postrider_claim_duration_seconds 1 2", "postrider_record_attempts 1 3",
 		"postrider_record_duration_seconds 1 1", "postrider_records_failed_total 1", "postrider_leases_rescued_total 2",
+		"postrider_alert_notices_total{result=sent} 6", "postrider_alert_notices_oldest_seconds 60",
 		"postrider_leases_lost_total 4", "postrider_intake_commit_events 1 12",
 		"postrider_deliveries{state=held} 7", "postrider_oldest_due_seconds 90", "postrider_oldest_overdue_seconds 30",
 		"postrider_alerts_open 4", "postrider_alerts{kind=endpoint.dead} 3", "postrider_endpoints{health=dead} 5",
