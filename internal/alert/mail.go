@@ -86,7 +86,7 @@ func (r mailRoad) tenant(ctx context.Context, now time.Time, told []story, which
 	for n, i := range which {
 		of[n] = told[i]
 		k := of[n].kind()
-		urgent = urgent || !of[n].over() && (k == EndpointDead.String() || k == EndpointDisabled.String())
+		urgent = urgent || k == EndpointDead.String() || k == EndpointDisabled.String()
 	}
 	var wait time.Time
 	var was pace

@@ -61,7 +61,7 @@ func (p pace) channel(now time.Time, t Throttle, n int) (_ pace, oneByOne bool, 
 
 const (
 	mailsEvery = time.Hour
-	// urgentMails is how many mails about what is switched off a tenant gets in mailsEvery without waiting.
+	// urgentMails is how many mails about what is switched off, or on again, a tenant gets in mailsEvery without waiting.
 	urgentMails = 6
 )
 
