@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/postrider/postrider/internal/alert"
 	"github.com/postrider/postrider/internal/id"
+	"github.com/postrider/postrider/internal/schema"
 )
 
 // operators is the operator's tenant: it keeps what it is told.
@@ -175,5 +177,47 @@ func TestADigestIsSentOnceByOneOfMany(t *testing.T) {
 	expect(t, "again", to.firstLines()+" / "+bad.firstLines(), " / Postrider digest: 3 open, 4 opened, 1 resolved")
 	if got := strings.Split(log.messages(t), "; "); !slices.Equal(got, []string{"alert.digest_failed", "alert.digest"}) {
 		t.Errorf("logged %v", got)
+	}
+}
+
+// docs/operational-events.md shows a payload and its schema: what is sent is as they say, with a field for each of the example's.
+func TestEventsAreAsTheirPageSays(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/operational-events.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var blocks []string
+	for _, part := range strings.Split(string(page), "```json\n")[1:] {
+		block, _, _ := strings.Cut(part, "```")
+		blocks = append(blocks, block)
+	}
+	if len(blocks) != 2 {
+		t.Fatalf("the page has %d blocks of JSON", len(blocks))
+	}
+	rule, err := schema.Compile([]byte(blocks[1]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t, 1)
+	to := &operators{tenant: w.addTenant("ours")}
+	s := w.senderWith(io.Discard, alert.SenderConfig{}, to.operator())
+	w.raise(w.finding(0, alert.EndpointBlocked, "a"))
+	w.send(s)
+	w.resolve(w.endpoints[0])
+	w.send(s)
+	type payload struct{ Data map[string]any }
+	var example payload
+	if err := json.Unmarshal([]byte(blocks[0]), &example); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range append([]string{blocks[0]}, string(to.got[0].Payload), string(to.got[1].Payload)) {
+		if err := rule.Check([]byte(text)); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+		var is payload
+		if err := json.Unmarshal([]byte(text), &is); err != nil || len(is.Data) != len(example.Data) {
+			t.Errorf("%s: %v", text, err)
+		}
 	}
 }
