@@ -122,6 +122,9 @@ func (d *Dispatcher) book(ctx context.Context, results []result, again bool) (wo
 			}
 		}
 		won = settle(results, ended)
+		if err := forgetErased(ctx, tx, results, ended); err != nil {
+			return err
+		}
 		after := &pgx.Batch{}
 		var closed []audit.Entry
 		for shard, some := range byBucket(won) {

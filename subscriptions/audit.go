@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -34,6 +35,8 @@ func tenantChanges(before, after Tenant) (d audit.Details) {
 	d.Changed("uid", before.UID, after.UID)
 	d.Changed("name", before.Name, after.Name)
 	d.Changed("contact_email", before.ContactEmail, after.ContactEmail)
+	d.Changed("retention.events", spelledSpan(before.Retention.Events), spelledSpan(after.Retention.Events))
+	d.Changed("retention.attempts", spelledSpan(before.Retention.Attempts), spelledSpan(after.Retention.Attempts))
 	d.ChangedUnseen("metadata", !reflect.DeepEqual(before.Metadata, after.Metadata))
 	return d
 }
@@ -60,7 +63,7 @@ func endpointChanges(before, after Endpoint) (d audit.Details) {
 	d.Changed("rate_limit", spelledRate(before.RateLimit), spelledRate(after.RateLimit))
 	d.Changed("ordering", before.Ordering, after.Ordering)
 	d.Changed("format", before.Format, after.Format)
-	d.Changed("timeout", spelledTimeout(before), spelledTimeout(after))
+	d.Changed("timeout", spelledSpan(before.Timeout), spelledSpan(after.Timeout))
 	d.Changed("retry_schedule", duration.FormatList(before.RetrySchedule), duration.FormatList(after.RetrySchedule))
 	d.ChangedUnseen("tls.ca", before.TLS.CA != after.TLS.CA)
 	d.ChangedUnseen("tls.certificate", before.TLS.Certificate != after.TLS.Certificate)
@@ -101,11 +104,11 @@ func spelledRate(l *RateLimit) string {
 	return strconv.Itoa(l.Limit) + " per " + duration.Format(l.Per)
 }
 
-func spelledTimeout(e Endpoint) string {
-	if e.Timeout == nil {
+func spelledSpan(d *time.Duration) string {
+	if d == nil {
 		return ""
 	}
-	return duration.Format(*e.Timeout)
+	return duration.Format(*d)
 }
 
 func (s *Store) noteTenantGone(ctx context.Context, tx pgx.Tx, t id.ID, endpoints []id.ID) error {

@@ -13,8 +13,8 @@ import (
 // CreateTenant makes a tenant. All faults of n are told at once; a uid that another tenant has is a conflict.
 func (s *Store) CreateTenant(ctx context.Context, n NewTenant) (Tenant, error) {
 	const query = `
-INSERT INTO tenants (shard, id, uid, name, contact_email, metadata, created_at, updated_at)
-VALUES (@shard, @id, @uid, @name, @contact_email, @metadata, @now, @now)
+INSERT INTO tenants (shard, id, uid, name, contact_email, metadata, created_at, updated_at, keep_events_ms, keep_attempts_ms)
+VALUES (@shard, @id, @uid, @name, @contact_email, @metadata, @now, @now, @keep_events, @keep_attempts)
 RETURNING ` + tenantColumns
 	t := Tenant{ID: s.ids.NewTenant()}
 	if err := n.patch().apply(&t); err != nil {
@@ -28,6 +28,7 @@ RETURNING ` + tenantColumns
 		rows, err := tx.Query(ctx, query, pgx.StrictNamedArgs{
 			"shard": t.ID.Shard, "id": t.ID.N, "uid": t.UID, "name": t.Name, "contact_email": t.ContactEmail,
 			"metadata": string(metadata), "now": now,
+			"keep_events": toMillis(t.Retention.Events), "keep_attempts": toMillis(t.Retention.Attempts),
 		})
 		if err != nil {
 			return fmt.Errorf("write a tenant: %w", err)

@@ -20,6 +20,29 @@ func (s *Store) Tenant(ctx context.Context, ref string) (Tenant, error) {
 	return t, nil
 }
 
+// DeletedTenant gives one that was deleted and is not erased yet, by its id: its uid may be another's by now.
+func (s *Store) DeletedTenant(ctx context.Context, ref string) (Tenant, error) {
+	const query = `
+SELECT ` + tenantColumns + `
+  FROM tenants WHERE shard = @shard AND id = @id AND deleted_at IS NOT NULL` // the primary key
+	t, err := id.Tenant.Parse(ref)
+	if err != nil {
+		return Tenant{}, noTenant()
+	}
+	rows, err := s.db.Query(ctx, query, pgx.StrictNamedArgs{"shard": t.Shard, "id": t.N})
+	if err != nil {
+		return Tenant{}, pg.Fault(fmt.Errorf("read a deleted tenant: %w", err))
+	}
+	found, err := pgx.CollectExactlyOneRow(rows, scanTenant)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Tenant{}, noTenant()
+	}
+	if err != nil {
+		return Tenant{}, pg.Fault(fmt.Errorf("read a deleted tenant: %w", err))
+	}
+	return found, nil
+}
+
 // Tenants lists tenants that are not deleted, newest first, those with ids below before; the zero id is the beginning.
 func (s *Store) Tenants(ctx context.Context, limit int, before id.ID) ([]Tenant, error) {
 	const query = `

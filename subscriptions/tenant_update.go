@@ -15,7 +15,8 @@ import (
 func (s *Store) UpdateTenant(ctx context.Context, ref string, p TenantPatch) (Tenant, error) {
 	const query = `
 UPDATE tenants
-   SET uid = @uid, name = @name, contact_email = @contact_email, metadata = @metadata, updated_at = @now
+   SET uid = @uid, name = @name, contact_email = @contact_email, metadata = @metadata, updated_at = @now,
+       keep_events_ms = @keep_events, keep_attempts_ms = @keep_attempts
  WHERE shard = @shard AND id = @id
 RETURNING ` + tenantColumns
 	var t Tenant
@@ -38,6 +39,7 @@ RETURNING ` + tenantColumns
 		rows, err := tx.Query(ctx, query, pgx.StrictNamedArgs{
 			"shard": t.ID.Shard, "id": t.ID.N, "uid": t.UID, "name": t.Name, "contact_email": t.ContactEmail,
 			"metadata": string(metadata), "now": now,
+			"keep_events": toMillis(t.Retention.Events), "keep_attempts": toMillis(t.Retention.Attempts),
 		})
 		if err != nil {
 			return fmt.Errorf("change a tenant: %w", err)

@@ -7,30 +7,38 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/postrider/postrider/internal/duration"
 )
 
 // tenant is what of a tenant is shown to people.
 type tenant struct {
-	ID           string    `json:"id"`
-	UID          *string   `json:"uid"`
-	Name         string    `json:"name"`
-	ContactEmail *string   `json:"contact_email"`
-	CreatedAt    time.Time `json:"created_at"`
+	ID           string  `json:"id"`
+	UID          *string `json:"uid"`
+	Name         string  `json:"name"`
+	ContactEmail *string `json:"contact_email"`
+	Retention    struct {
+		Events   *string `json:"events"`
+		Attempts *string `json:"attempts"`
+	} `json:"retention"`
+	CreatedAt time.Time `json:"created_at"`
 }
 
 func newTenants(w world) *cobra.Command {
-	return group("tenants", "Make and list tenants", newTenantsCreate(w), newTenantsList(w))
+	return group("tenants", "Make, change, list and erase tenants", newTenantsCreate(w), newTenantsUpdate(w), newTenantsList(w), newTenantsErase(w))
 }
 
 func newTenantsCreate(w world) *cobra.Command {
-	var uid, email string
+	var uid, email, events, attempts string
 	cmd, r := remoteCommand(w, &cobra.Command{Use: "create NAME", Short: "Make a tenant", Args: exactly("NAME")})
 	cmd.Flags().StringVar(&uid, "uid", "", "your own `name` for it, to use wherever its id is asked for")
 	cmd.Flags().StringVar(&email, "contact-email", "", "whom to write to")
+	keepTenantFlags(cmd, &events, &attempts)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		fields := map[string]any{"name": args[0]}
 		setText(fields, "uid", uid)
 		setText(fields, "contact_email", email)
+		setKeep(fields, events, attempts)
 		body, err := json.Marshal(fields)
 		if err != nil {
 			return err
@@ -44,6 +52,95 @@ func newTenantsCreate(w world) *cobra.Command {
 				fmt.Fprintln(w.stdout, printable(t.ID))
 				return nil
 			})
+	}
+	return cmd
+}
+
+func keepTenantFlags(cmd *cobra.Command, events, attempts *string) {
+	cmd.Flags().StringVar(events, "keep-events", "", "for how `long` its events and their payloads are kept, such as 90d")
+	cmd.Flags().StringVar(attempts, "keep-attempts", "", "for how `long` its attempts are kept")
+	judge(cmd, "keep-events", spanOrDefault)
+	judge(cmd, "keep-attempts", spanOrDefault)
+}
+
+// asOfAll is what takes a tenant's own time away.
+const asOfAll = "default"
+
+func spanOrDefault(text string) error {
+	if text == asOfAll {
+		return nil
+	}
+	_, err := duration.Parse(text)
+	return err
+}
+
+func setKeep(fields map[string]any, events, attempts string) {
+	keep := map[string]any{}
+	for name, text := range map[string]string{"events": events, "attempts": attempts} {
+		switch text {
+		case "":
+		case asOfAll:
+			keep[name] = nil
+		default:
+			keep[name] = text
+		}
+	}
+	if len(keep) > 0 {
+		fields["retention"] = keep
+	}
+}
+
+func newTenantsUpdate(w world) *cobra.Command {
+	var name, email, events, attempts string
+	cmd, r := remoteCommand(w, &cobra.Command{
+		Use: "update TENANT", Short: "Change a tenant", Args: exactly("TENANT"),
+		Example: "  postrider tenants update acme --keep-events 365d --keep-attempts default",
+	})
+	cmd.Flags().StringVar(&name, "name", "", "its `name`")
+	cmd.Flags().StringVar(&email, "contact-email", "", "whom to write to")
+	keepTenantFlags(cmd, &events, &attempts)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		fields := map[string]any{}
+		setText(fields, "name", name)
+		setText(fields, "contact_email", email)
+		setKeep(fields, events, attempts)
+		if len(fields) == 0 {
+			return usagef(cmd, "nothing is to be changed: give a flag")
+		}
+		body, err := json.Marshal(fields)
+		if err != nil {
+			return err
+		}
+		return r.fetch(cmd.Context(), call{method: http.MethodPatch, path: []string{"tenants", args[0]}, body: body},
+			func(body json.RawMessage) error {
+				t, err := decode[tenant](body)
+				if err != nil {
+					return err
+				}
+				fmt.Fprintln(w.stdout, printable(t.ID))
+				return nil
+			})
+	}
+	return cmd
+}
+
+func newTenantsErase(w world) *cobra.Command {
+	var f jobFlags
+	var confirm string
+	cmd, r := remoteCommand(w, &cobra.Command{
+		Use: "erase TENANT", Short: "Erase a tenant and all that there is of it, for good", Args: exactly("TENANT"),
+		Long: "Erase a tenant, deleted or not, and all that there is of it: endpoints and secrets, events and payloads, deliveries,\n" +
+			"attempts, alerts, schedules, keys, sessions. It is deleted at once, and erased bit by bit by the scheduler. A tenant that is\n" +
+			"deleted is named by its id. What stays is that it was erased.",
+		Example: "  postrider tenants erase acme --confirm acme --wait",
+	})
+	cmd.Flags().StringVar(&confirm, "confirm", "", "the tenant's `id or uid` once more")
+	cmd.Flags().BoolVar(&f.wait, "wait", false, "wait for its end; exit code 1 unless it succeeded")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if confirm != args[0] {
+			return usagef(cmd, "this cannot be taken back: give --confirm %s", quote(args[0]))
+		}
+		return f.start(cmd.Context(), r, []string{"tenants", args[0], "erase"}, map[string]any{"confirm": confirm})
 	}
 	return cmd
 }

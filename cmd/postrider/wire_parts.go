@@ -160,7 +160,7 @@ func (w *wiring) addSender(ctx context.Context) error {
 func (w *wiring) addScheduler() {
 	u := upkeep.New(upkeep.Deps{
 		DB: w.db.pool, Now: w.db.clock.Now, Log: w.log, Metrics: w.metrics, Store: w.store, Desk: w.desk, Alerts: w.alerts,
-		Jobs: w.jobs.DropOld, Schedules: w.schedules.DropOrphans, Keys: w.intake.DropExpiredKeys, UIDs: w.intake.DropOrphanUIDs,
+		Jobs: w.jobs.DropOld, Erasures: w.jobs.RunErasures, Schedules: w.schedules.DropOrphans, Keys: w.intake.DropExpiredKeys, UIDs: w.intake.DropOrphanUIDs,
 		Audit: audit.NewLog(w.db.pool), KeepAudit: w.cfg.Retention.AuditLog, Sessions: w.sessions.DropEnded,
 		Stats: w.stats, KeepStats: w.cfg.Retention.Attempts,
 		KeepKeys: w.cfg.Retention.IdempotencyKeys, KeepEvents: w.cfg.Retention.Events,

@@ -30,6 +30,7 @@ type access struct {
 	operator bool       // and the key may not be bound to a tenant: what it touches is all tenants'
 	own      bool       // admin, or any key that is bound to a tenant
 	any      bool       // any key
+	gone     bool       // the tenant may be deleted: the handler looks for it
 }
 
 var public = access{public: true}
@@ -39,6 +40,7 @@ func having(scope auth.Scope) access { return access{scope: scope} }
 var (
 	operators = access{scope: auth.Admin, operator: true}
 	owners    = access{scope: auth.Admin, own: true}
+	erasers   = access{scope: auth.Admin, operator: true, gone: true}
 	anybody   = access{any: true}
 )
 
@@ -72,7 +74,7 @@ func (s *server) gate(rt route) func(huma.Context, func(huma.Context)) {
 			ctx = huma.WithValue(ctx, principalKey{}, p)
 			ctx = huma.WithContext(ctx, audit.With(ctx.Context(), auth.ActorOf(ctx.Context(), p)))
 		}
-		if hasTenant {
+		if hasTenant && !rt.may.gone {
 			t, err := pg.ReadAgain(ctx.Context(), func() (subscriptions.Tenant, error) {
 				return s.visibleTenant(ctx.Context(), ctx.Param("tenant"))
 			})

@@ -17,7 +17,7 @@ import (
 type jobView struct {
 	ID             string         `json:"id" example:"job_07xk9v0e8g0003f"`
 	TenantID       *string        `json:"tenant_id" doc:"null of one over all tenants."`
-	Kind           string         `json:"kind" enum:"retry,cancel,replay"`
+	Kind           string         `json:"kind" enum:"retry,cancel,replay,erase"`
 	State          string         `json:"state" enum:"queued,running,succeeded,failed,cancelled"`
 	Filter         map[string]any `json:"filter" doc:"What was asked for."`
 	Matched        int64          `json:"matched" doc:"How many are meant: deliveries; of a replay, events for each endpoint."`
@@ -103,9 +103,13 @@ func (s *server) job(ctx context.Context, r jobs.Request, dryRun bool) (*jobMade
 	if err != nil {
 		return nil, err
 	}
+	return jobMade(j), nil
+}
+
+func jobMade(j jobs.Job) *jobMadeOut {
 	return &jobMadeOut{
 		Status: http.StatusAccepted, Location: "/v1/jobs/" + id.Job.Format(j.ID), RetryAfter: "1", Body: jobAnswer{viewJob(j)},
-	}, nil
+	}
 }
 
 type jobOut struct{ Body jobView }

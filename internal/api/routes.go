@@ -45,6 +45,7 @@ func (s *server) groups() []group {
 			{"GET", aTenant, 200, owners, "get-tenant", "Read a tenant", handle(s.readTenant), nil},
 			{"PATCH", aTenant, 200, having(auth.Admin), "update-tenant", "Change a tenant", handle(s.updateTenant), also(409)},
 			{"DELETE", aTenant, 204, operators, "delete-tenant", "Delete a tenant and cancel what is not delivered", handle(s.deleteTenant), nil},
+			{"POST", aTenant + "/erase", 202, erasers, "erase-tenant", "Erase a tenant, deleted or not, and all that there is of it", handle(s.eraseTenant), nil},
 		}},
 		{"Event types", "The catalogue of what may happen, one for all tenants. A type that is not in it is accepted as well; one with a schema holds payloads against it.", []route{
 			{"PUT", aType, 200, operators, "put-event-type", "Put an event type into the catalogue, or replace it", handle(s.putEventType), alsoCreated},

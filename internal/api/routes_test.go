@@ -113,6 +113,7 @@ var calls = []call{
 	{"DELETE", "/v1/api-keys/{key}", operator, "", false, false, "", "", 204, "api_key.revoked"},
 	{"DELETE", "/v1/tenants/{tenant}/endpoints/{ep}", endpoints, "", false, false, "", "", 204, "endpoint.deleted"},
 	{"DELETE", "/v1/tenants/{tenant}", operator, "", false, false, "", "", 204, "tenant.deleted, endpoint.deleted by system, endpoint.deleted by system"},
+	{"POST", "/v1/tenants/{tenant}/erase", operator, `{"confirm":"{tenant}"}`, false, false, `{"confirm":1}`, "/confirm", 202, "tenant.erased"},
 
 	{"GET", "/livez", nobody, "", false, false, "", "", 200, ""},
 	{"GET", "/readyz", nobody, "", false, false, "", "", 200, ""},
@@ -227,7 +228,7 @@ func (s *stage) url(path string, replaced map[string]string) string {
 
 // good is a good request of the call, with this key.
 func (s *stage) good(c call, key string) request {
-	r := request{method: c.method, path: s.url(c.path, nil), key: key, body: c.body}
+	r := request{method: c.method, path: s.url(c.path, nil), key: key, body: s.url(c.body, nil)}
 	if c.raw {
 		r.contentType = "text/plain"
 	}

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"time"
 
 	"github.com/postrider/postrider/dispatcher"
 	"github.com/postrider/postrider/internal/fault"
@@ -16,13 +17,21 @@ type tenantView struct {
 	Name         string   `json:"name"`
 	ContactEmail *string  `json:"contact_email"`
 	Metadata     metadata `json:"metadata"`
+	Retention    keepView `json:"retention"`
 	CreatedAt    stamp    `json:"created_at"`
 	UpdatedAt    stamp    `json:"updated_at"`
+}
+
+// keepView is for how long a tenant's history is kept.
+type keepView struct {
+	Events   *string `json:"events" example:"90d" doc:"null: as of all tenants."`
+	Attempts *string `json:"attempts" example:"90d" doc:"null: as of all tenants."`
 }
 
 func viewTenant(t subscriptions.Tenant) tenantView {
 	return tenantView{
 		ID: id.Tenant.Format(t.ID), UID: t.UID, Name: t.Name, ContactEmail: t.ContactEmail, Metadata: shown(t.Metadata),
+		Retention: keepView{Events: formatSpan(t.Retention.Events), Attempts: formatSpan(t.Retention.Attempts)},
 		CreatedAt: stamp(t.CreatedAt), UpdatedAt: stamp(t.UpdatedAt),
 	}
 }
@@ -39,6 +48,32 @@ type newTenant struct {
 	Name         string   `json:"name" example:"Acme Events"`
 	ContactEmail *string  `json:"contact_email,omitempty" nullable:"true" example:"ops@acme.example"`
 	Metadata     metadata `json:"metadata,omitempty" nullable:"true" doc:"Anything you want to keep with it."`
+	Retention    *newKeep `json:"retention,omitempty" nullable:"true" doc:"For how long its history is kept, where that is not what holds for all."`
+}
+
+type newKeep struct {
+	_        struct{} `nullable:"true"`
+	Events   *string  `json:"events,omitempty" nullable:"true" example:"90d" doc:"Events and their payloads, 1d to 3650d."`
+	Attempts *string  `json:"attempts,omitempty" nullable:"true" example:"90d" doc:"Attempts, 1d to 3650d. Deliveries are kept for the longer of both."`
+}
+
+func (b *newKeep) read(faults *fault.Fields) (out subscriptions.Retention) {
+	if b == nil {
+		return out
+	}
+	for _, field := range []struct {
+		at   string
+		from *string
+		to   **time.Duration
+	}{{"/retention/events", b.Events, &out.Events}, {"/retention/attempts", b.Attempts, &out.Attempts}} {
+		if field.from == nil {
+			continue
+		}
+		if d, ok := parseSpan(faults, field.at, *field.from); ok {
+			*field.to = &d
+		}
+	}
+	return out
 }
 
 func (newTenant) example() string {
@@ -53,8 +88,13 @@ type createTenantOut struct {
 }
 
 func (s *server) createTenant(ctx context.Context, in *createTenantIn) (*createTenantOut, error) {
+	var faults fault.Fields
+	keep := in.Body.Retention.read(&faults)
+	if err := faults.Err(); err != nil {
+		return nil, err
+	}
 	t, err := s.d.Subscriptions.CreateTenant(ctx, subscriptions.NewTenant{
-		UID: in.Body.UID, Name: in.Body.Name, ContactEmail: in.Body.ContactEmail, Metadata: in.Body.Metadata,
+		UID: in.Body.UID, Name: in.Body.Name, ContactEmail: in.Body.ContactEmail, Metadata: in.Body.Metadata, Retention: keep,
 	})
 	if err != nil {
 		return nil, err
@@ -78,6 +118,26 @@ type tenantPatch struct {
 	Name         optional[string]   `json:"name,omitempty"`
 	ContactEmail optional[string]   `json:"contact_email,omitempty" nullable:"true"`
 	Metadata     optional[metadata] `json:"metadata,omitempty" nullable:"true" doc:"Replaced as a whole."`
+
+	Retention optional[keepPatch] `json:"retention,omitempty" nullable:"true" doc:"null, here or within: as of all tenants. Only a key that is bound to no tenant changes it."`
+}
+
+type keepPatch struct {
+	_        struct{}         `nullable:"true"`
+	Events   optional[string] `json:"events,omitempty" nullable:"true" doc:"1d to 3650d."`
+	Attempts optional[string] `json:"attempts,omitempty" nullable:"true" doc:"1d to 3650d."`
+}
+
+// keep gives what shall be different of each time.
+func (p tenantPatch) keep(faults *fault.Fields) (events, attempts subscriptions.Optional[time.Duration]) {
+	b := p.Retention
+	if b.Value == nil { // null takes both away
+		return subscriptions.Optional[time.Duration]{Given: b.Given}, subscriptions.Optional[time.Duration]{Given: b.Given}
+	}
+	span := func(at string) func(string) (time.Duration, bool) {
+		return func(text string) (time.Duration, bool) { return parseSpan(faults, at, text) }
+	}
+	return convert(b.Value.Events, span("/retention/events")), convert(b.Value.Attempts, span("/retention/attempts"))
 }
 
 func (tenantPatch) example() string { return `{"name":"Acme Events Ltd","contact_email":null}` }
@@ -93,9 +153,17 @@ func (s *server) updateTenant(ctx context.Context, in *updateTenantIn) (*tenantO
 	if uid := in.Body.UID; uid.Given && !caller(ctx).SeesAll() && text(uid.Value) != text(tenantOf(ctx).UID) {
 		return nil, fault.New(fault.Forbidden, "to change the uid needs a key with the scope admin that is bound to no tenant")
 	}
+	if in.Body.Retention.Given && !caller(ctx).SeesAll() {
+		return nil, fault.New(fault.Forbidden, "to change the retention needs a key with the scope admin that is bound to no tenant")
+	}
+	var faults fault.Fields
+	events, attempts := in.Body.keep(&faults)
+	if err := faults.Err(); err != nil {
+		return nil, err
+	}
 	t, err := s.d.Subscriptions.UpdateTenant(ctx, id.Tenant.Format(tenantOf(ctx).ID), subscriptions.TenantPatch{
 		UID: in.Body.UID.Optional, Name: in.Body.Name.Optional, ContactEmail: in.Body.ContactEmail.Optional,
-		Metadata: convert(in.Body.Metadata, plainMetadata),
+		Metadata: convert(in.Body.Metadata, plainMetadata), KeepEvents: events, KeepAttempts: attempts,
 	})
 	if err != nil {
 		return nil, err
@@ -107,13 +175,51 @@ func plainMetadata(m metadata) (map[string]any, bool) { return m, true }
 
 // deleteTenant takes the tenant away first, so that nothing new is made, and then cancels what is not finished.
 func (s *server) deleteTenant(ctx context.Context, _ *TenantIn) (*struct{}, error) {
-	_, endpoints, err := s.d.Subscriptions.DeleteTenant(ctx, id.Tenant.Format(tenantOf(ctx).ID))
-	if err != nil {
-		return nil, err
-	}
-	s.d.Keys.Forget()
-	if _, err := s.d.Deliveries.CancelUnfinishedOf(ctx, endpoints, dispatcher.ReasonTenantDeleted); err != nil {
+	if err := s.takeAway(ctx, tenantOf(ctx)); err != nil {
 		return nil, err
 	}
 	return &struct{}{}, nil
+}
+
+func (s *server) takeAway(ctx context.Context, t subscriptions.Tenant) error {
+	_, endpoints, err := s.d.Subscriptions.DeleteTenant(ctx, id.Tenant.Format(t.ID))
+	if err != nil {
+		return err
+	}
+	s.d.Keys.Forget()
+	_, err = s.d.Deliveries.CancelUnfinishedOf(ctx, endpoints, dispatcher.ReasonTenantDeleted)
+	return err
+}
+
+type eraseTenantIn struct {
+	TenantIn
+	Body struct {
+		Confirm string `json:"confirm" doc:"The tenant's id or uid once more: it cannot be taken back." example:"acme"`
+	}
+}
+
+// eraseTenant deletes the tenant, unless it is deleted, in which case its id is what it is still known by, and has it erased.
+func (s *server) eraseTenant(ctx context.Context, in *eraseTenantIn) (*jobMadeOut, error) {
+	ref := in.Tenant
+	t, err := s.d.Subscriptions.Tenant(ctx, ref)
+	gone := fault.Is(err, fault.NotFound)
+	if gone {
+		t, err = s.d.Subscriptions.DeletedTenant(ctx, ref)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if given := in.Body.Confirm; given != id.Tenant.Format(t.ID) && given != text(t.UID) || given == "" {
+		return nil, fault.InvalidAt("/confirm", "is not the tenant's id or uid")
+	}
+	if !gone {
+		if err := s.takeAway(ctx, t); err != nil {
+			return nil, err
+		}
+	}
+	j, err := s.d.Jobs.Erase(ctx, t.ID)
+	if err != nil {
+		return nil, err
+	}
+	return jobMade(j), nil
 }

@@ -23,6 +23,7 @@ const (
 	TenantCreated Action = "tenant.created"
 	TenantUpdated Action = "tenant.updated"
 	TenantDeleted Action = "tenant.deleted"
+	TenantErased  Action = "tenant.erased" // of its other entries none is left
 
 	EndpointCreated       Action = "endpoint.created" // its secret was shown, once
 	EndpointUpdated       Action = "endpoint.updated"
@@ -64,7 +65,7 @@ const (
 // Actions gives all of them.
 func Actions() []Action {
 	return []Action{
-		TenantCreated, TenantUpdated, TenantDeleted,
+		TenantCreated, TenantUpdated, TenantDeleted, TenantErased,
 		EndpointCreated, EndpointUpdated, EndpointStatusChanged, EndpointDeleted, SecretRevealed, SecretRotated, EndpointTested,
 		DeliveryRetried, DeliveryCancelled, EventCancelled, RequestShown, JobCreated, JobCancelled, AlertAcknowledged, AlertResolved,
 		ScheduleCreated, ScheduleUpdated, ScheduleDeleted, ScheduleRun,

@@ -1,4 +1,4 @@
-// Package jobs acts on many deliveries at once: it retries or cancels what a filter means, and replays past events. A job is
+// Package jobs acts on many deliveries at once: it retries or cancels what a filter means, replays past events, and erases tenants. A job is
 // made at once and worked off bit by bit by processes with the role scheduler, at a pace, so that a hundred thousand deliveries
 // neither hold up a request nor stand in the way of new events. It is the one writer of the tables jobs and job_chunks.
 //
@@ -28,10 +28,11 @@ const (
 	Retry  Kind = "retry"  // deliveries, as Desk.Retry does one
 	Cancel Kind = "cancel" // deliveries, as Desk.Cancel does one
 	Replay Kind = "replay" // past events, to one endpoint or of one event
+	Erase  Kind = "erase"  // a tenant, with all that there is of it
 )
 
 // Kinds gives all of them.
-func Kinds() []Kind { return []Kind{Retry, Cancel, Replay} }
+func Kinds() []Kind { return []Kind{Retry, Cancel, Replay, Erase} }
 
 // State is how a job is. Its value is what the API and the database show.
 type State string

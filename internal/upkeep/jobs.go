@@ -47,6 +47,8 @@ type Deps struct {
 	Jobs func(ctx context.Context, shard int16) (int64, error) // deletes a bucket's old jobs
 
 	Schedules func(ctx context.Context) (int64, error) // deletes those of deleted tenants
+
+	Erasures func(ctx context.Context) (int64, error) // goes on erasing tenants
 }
 
 // New lists every job with its pace.
@@ -85,6 +87,9 @@ func New(d Deps) *Upkeep {
 	}
 	if d.Schedules != nil {
 		jobs = append(jobs, &job{name: "orphaned schedules", every: time.Minute, patience: time.Minute, run: d.Schedules})
+	}
+	if d.Erasures != nil {
+		jobs = append(jobs, &job{name: "erasures", every: 5 * time.Second, patience: time.Hour, run: d.Erasures})
 	}
 	for _, j := range jobs {
 		d.Metrics.ExpectUpkeep(j.label())
