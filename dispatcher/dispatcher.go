@@ -78,7 +78,6 @@ type Deps struct {
 	Tally    Tally // nil: nobody wants to hear of it
 	Log      zerolog.Logger
 	WallTime func() time.Time // this process's clock: timestamps in signatures
-	Round    func()           // hears that the claim loop goes round, each second at least; nil: nobody wants to
 }
 
 // Dispatcher claims and delivers. Make it with New, then Run it.

@@ -105,9 +105,6 @@ func (d *Dispatcher) runClaim(ctx, work context.Context) {
 	d.claiming.Begin()
 	defer d.claiming.Rest()
 	for ctx.Err() == nil {
-		if d.deps.Round != nil {
-			d.deps.Round()
-		}
 		more, err := d.claimRound(ctx, work)
 		if err != nil && ctx.Err() == nil {
 			d.claiming.Turn()

@@ -143,23 +143,10 @@ func (m *manager) stopped() {
 	<-m.done
 }
 
-// pulse is the sign of life of a part that goes round again and again, whether there is work or not.
-type pulse struct {
-	begun time.Time
-	last  atomic.Int64 // nanoseconds after begun
-}
-
-func newPulse() *pulse { return &pulse{begun: time.Now()} }
-
-// beat is for the part to call, once a round.
-func (p *pulse) beat() { p.last.Store(int64(time.Since(p.begun))) }
-
-func (p *pulse) age() time.Duration { return time.Since(p.begun) - time.Duration(p.last.Load()) }
-
 // firstStuck gives the name of the first part whose pulse has stopped, or "".
 func firstStuck(parts []part) string {
 	for _, p := range parts {
-		if p.pulse != nil && p.pulse.age() > stuckAfter {
+		if p.still != nil && p.still().Turned > stuckAfter {
 			return p.name
 		}
 	}

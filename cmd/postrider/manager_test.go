@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"github.com/postrider/postrider/internal/pulse"
 )
 
 // unit is the service manager's end: a socket, and the messages that come to it.
@@ -112,13 +114,13 @@ func TestTheWatchdogHearsNothingOfAProcessWithAStuckPart(t *testing.T) {
 		var d diary
 		m := world{environ: []string{"NOTIFY_SOCKET=/nowhere", "WATCHDOG_USEC=60000000"}}.managerOf(zerolog.Nop(), "all is well")
 		m.send = func(message string) error { d.note(message); return nil }
-		heart, others := newPulse(), newPulse()
-		m.started([]part{{name: "the silent one"}, {name: "the loop", pulse: heart}, {name: "another", pulse: others}})
+		var heart, others pulse.Pulse
+		m.started([]part{{name: "the silent one"}, {name: "the loop", still: heart.Still}, {name: "another", still: others.Still}})
 		pass := func(rounds int, alive bool) []string {
 			for range rounds {
-				others.beat()
+				others.Turn()
 				if alive {
-					heart.beat()
+					heart.Turn()
 				}
 				<-time.After(30 * time.Second)
 			}

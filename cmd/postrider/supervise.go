@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"github.com/postrider/postrider/internal/pulse"
 )
 
 // part is something that runs for as long as the process does.
@@ -15,8 +17,8 @@ type part struct {
 	name string
 	run  func(ctx context.Context) error // until ctx ends, and then until what it had begun is over
 	stop time.Duration                   // how long that may take
-	// pulse is beaten each round; nil: the part has no rounds, or may rightly take long over one.
-	pulse *pulse
+	// still says for how long the part has not gone round; nil: it has no rounds, or may rightly take long over one.
+	still func() pulse.Still
 }
 
 // supervise starts the parts in order and waits until ctx ends or one of them does; then it stops them all, last first,

@@ -18,6 +18,7 @@ import (
 	"github.com/postrider/postrider/internal/auth"
 	"github.com/postrider/postrider/internal/egress"
 	"github.com/postrider/postrider/internal/intake"
+	"github.com/postrider/postrider/internal/pulse"
 	"github.com/postrider/postrider/internal/stats"
 	"github.com/postrider/postrider/internal/upkeep"
 	"github.com/postrider/postrider/internal/watch"
@@ -80,12 +81,12 @@ func (w *wiring) addHealth(ctx context.Context) {
 
 // addClock keeps in step with the database's clock, which may be set, or become another machine's.
 func (w *wiring) addClock() {
-	p := newPulse()
-	w.add(part{name: "the clock", stop: settle, pulse: p, run: func(ctx context.Context) error {
+	var p pulse.Pulse
+	w.add(part{name: "the clock", stop: settle, still: p.Still, run: func(ctx context.Context) error {
 		tick := time.NewTicker(clockEvery)
 		defer tick.Stop()
 		for was := time.Duration(0); ; {
-			p.beat()
+			p.Turn()
 			switch off := w.db.clock.Off(); {
 			case off != 0 && was == 0:
 				w.log.Warn().Dur("ahead", off).Msg("clock.database_was_set")
@@ -119,12 +120,12 @@ func (w *wiring) addCatalogue(ctx context.Context) {
 	if err := w.store.Catalogue().Refresh(ctx); err != nil { // before the first event
 		w.log.Warn().Err(err).Msg("catalogue.failed")
 	}
-	p := newPulse()
-	w.add(part{name: "the catalogue", stop: settle, pulse: p, run: func(ctx context.Context) error {
+	var p pulse.Pulse
+	w.add(part{name: "the catalogue", stop: settle, still: p.Still, run: func(ctx context.Context) error {
 		tick := time.NewTicker(subscriptions.CatalogueEvery)
 		defer tick.Stop()
 		for failing := false; ; {
-			p.beat()
+			p.Turn()
 			err := w.store.Catalogue().Refresh(ctx)
 			if err != nil && !failing && ctx.Err() == nil { // it looks every second: once is enough
 				w.log.Warn().Err(err).Msg("catalogue.failed")
@@ -168,7 +169,7 @@ func (w *wiring) addScheduler() {
 	})
 	w.loops[watch.Scheduler] = w.schedules.Still
 	w.add(part{name: "the scheduler", stop: 2 * settle, run: u.Run}, part{name: "the jobs", stop: 2 * settle, run: w.jobs.Run},
-		part{name: "the schedules", stop: 2 * settle, run: w.schedules.Run})
+		part{name: "the schedules", stop: 2 * settle, run: w.schedules.Run, still: w.schedules.Still})
 }
 
 // addTally adds what counts attempts. It goes on counting until nothing more is recorded.
@@ -193,7 +194,6 @@ func (w *wiring) addPull() {
 // addDispatcher adds what sends deliveries.
 func (w *wiring) addDispatcher() {
 	c := w.cfg.Delivery
-	p := newPulse()
 	client := w.withCanary(egress.New(egress.Config{Policy: w.policy, ConnectTimeout: c.ConnectTimeout, ProxyURL: c.ProxyURL}))
 	d := dispatcher.New(dispatcher.Config{
 		RetrySchedule: c.RetrySchedule, RetryJitter: c.RetryJitter, Timeout: c.Timeout, Lease: c.Lease,
@@ -202,12 +202,12 @@ func (w *wiring) addDispatcher() {
 		Grace: c.Timeout + drainSlack,
 	}, dispatcher.Deps{
 		DB: w.db.pool, Queue: w.db.queue, Pooled: w.cfg.Database.Pooled(), IDs: w.db.ids, Now: w.db.clock.Now, Doer: client, Store: w.store, Desk: w.desk,
-		Metrics: w.metrics, Tally: w.tally, Log: w.log, WallTime: time.Now, Round: p.beat,
+		Metrics: w.metrics, Tally: w.tally, Log: w.log, WallTime: time.Now,
 	})
 	w.wake, w.accepted, w.forget = d.Wake, d.Accepted, d.Forget
 	w.loops[watch.Dispatcher] = d.Still
 	// Its grace is for the requests on their way, and once more for what is recorded of them.
-	w.add(part{name: "the dispatcher", stop: 2*(c.Timeout+drainSlack) + settle, pulse: p, run: func(ctx context.Context) error {
+	w.add(part{name: "the dispatcher", stop: 2*(c.Timeout+drainSlack) + settle, still: d.Still, run: func(ctx context.Context) error {
 		defer client.CloseIdleConnections()
 		return d.Run(ctx)
 	}})

@@ -30,7 +30,7 @@ func newQueue(labels Labels) queue {
 		deliveries: gauges("postrider_deliveries", "Deliveries there are, by state; finished ones as long as history is kept.", "state", labels.States),
 		oldestDue:  gauge("postrider_oldest_due_seconds", "For how long the oldest delivery has been due that an enabled endpoint could have had; 0 when none is."),
 		overdue: gauge("postrider_oldest_overdue_seconds",
-			"For how long a delivery has been due that nothing of its endpoint's holds back: no open breaker, pause, rate limit, group or attempt under way; 0 when none is."),
+			"For how long a delivery has been due that nothing of its endpoint's holds back: no open breaker, pause, rate limit, group or attempt under way; 0 when none is, or for 5 s at most."),
 		alertsOpen: gauge("postrider_alerts_open", "Alerts that are open and that nobody has acknowledged."),
 		alerts:     gauges("postrider_alerts", "The same, by kind.", "kind", labels.AlertKinds),
 		endpoints:  gauges("postrider_endpoints", "Endpoints there are, by how they are.", "health", labels.Healths),

@@ -180,9 +180,25 @@ func (d Deps) gauges(ctx context.Context) (int64, error) {
 	d.setDeliveries(u.Counts)
 	if !u.At.IsZero() {
 		d.Metrics.SetOldestDue(ageOf(u.OldestDue, u.At))
-		d.Metrics.SetOldestOverdue(ageOf(u.OldestOverdue, u.At))
 	}
-	return 0, errors.Join(err, uerr, d.endpointGauges(ctx))
+	return 0, errors.Join(err, uerr, d.overdueGauge(ctx), d.endpointGauges(ctx))
+}
+
+// lateAfter is how long a delivery is due before it is looked at whether somebody is late: less is the way of things under load.
+const lateAfter = 5 * time.Second
+
+func (d Deps) overdueGauge(ctx context.Context) error {
+	now := d.Now()
+	late, err := d.Desk.LateSince(ctx, now.Add(-lateAfter))
+	if err != nil {
+		return err
+	}
+	age := time.Duration(0)
+	if late != nil {
+		age = ageOf(late.Since, now)
+	}
+	d.Metrics.SetOldestOverdue(age)
+	return nil
 }
 
 // endpointGauges counts endpoints by how they are, and their breakers.
