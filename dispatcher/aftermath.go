@@ -27,8 +27,8 @@ type aftermath struct {
 // alert. Indexes endpoints_failing and alerts_open_key, which have few of all.
 const troubleSQL = `
 SELECT x.shard, x.id FROM unnest(@shards::smallint[], @endpoints::bigint[]) AS x(shard, id)
- WHERE EXISTS (SELECT FROM endpoints e WHERE e.shard = x.shard AND e.id = x.id AND e.failing_since IS NOT NULL)
-    OR EXISTS (SELECT FROM alerts a WHERE a.shard = x.shard AND a.endpoint_id = x.id AND a.state <> 'resolved')`
+ WHERE (SELECT true FROM endpoints e WHERE e.shard = x.shard AND e.id = x.id AND e.failing_since IS NOT NULL LIMIT 1)
+    OR (SELECT true FROM alerts a WHERE a.shard = x.shard AND a.endpoint_id = x.id AND a.state <> 'resolved' LIMIT 1)`
 
 // queueTrouble asks which endpoints are in trouble: those that the database says are, and those that failed in this very batch.
 func queueTrouble(b *pgx.Batch, results []result, trouble map[id.ID]bool) {
