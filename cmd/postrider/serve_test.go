@@ -15,6 +15,7 @@ import (
 
 	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/internal/pgtest"
+	"github.com/postrider/postrider/migrations"
 	"github.com/postrider/postrider/signer"
 )
 
@@ -191,6 +192,17 @@ func TestServeRefusesASchemaThatItDoesNotKnow(t *testing.T) {
 	}
 	if out := must(t, env, "migrate", "up"); strings.Contains(out, "pending") {
 		t.Errorf("after the start:\n%s", out)
+	}
+}
+
+// What only a Citus cluster needs is refused elsewhere with one line, and changes nothing.
+func TestDistributeWantsCitus(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"migrate", "distribute"}, {"migrate", "distribute", "--dry-run"}} {
+		got := cli(t.Context(), serverEnv(t), "", args...)
+		if want := "postrider: " + migrations.ErrNoCitus.Error() + "\n"; got.code != exitFailed || got.errout != want || got.out != "" {
+			t.Errorf("%v: exit %d, %q, %q", args, got.code, got.errout, got.out)
+		}
 	}
 }
 
