@@ -5,6 +5,8 @@ package e2e
 import (
 	"fmt"
 	"net/http"
+	"os"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -93,6 +95,7 @@ func (f *failover) settled(failovers int) {
 	f.t.Helper()
 	close(f.stop)
 	f.verdict(failovers * 2 * failoverInFlight)
+	f.asWritten()
 	var numbers string
 	if f.query(numbersSQL, &numbers); numbers != f.numbers {
 		f.t.Errorf("the processes' numbers were %s and are %s", f.numbers, numbers)
@@ -192,6 +195,28 @@ func signalAll(t *testing.T, s syscall.Signal, pids []int) {
 	for _, pid := range pids {
 		if err := syscall.Kill(pid, s); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// asWritten asks what docs/failover.md has operators ask, whether anything is missing.
+func (f *failover) asWritten() {
+	f.t.Helper()
+	text, err := os.ReadFile("../docs/failover.md")
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	_, block, _ := strings.Cut(string(text), "```sql\n")
+	block, _, _ = strings.Cut(block, "```")
+	questions := strings.Split(strings.TrimSpace(block), ";\n")
+	if len(questions) != 2 {
+		f.t.Fatalf("docs/failover.md asks %d questions", len(questions))
+	}
+	for _, sql := range questions {
+		missing := -1
+		f.siege.query(strings.TrimSuffix(sql, ";"), &missing)
+		if missing != 0 {
+			f.t.Errorf("%d, want 0:\n%s", missing, sql)
 		}
 	}
 }
