@@ -29,6 +29,7 @@ type claimed struct {
 	ContentType *string
 	Size        *int
 	Payload     []byte // nil when Size is above inlinePayload
+	Trace       []byte // what is kept of the trace that the event came in; nil: nothing
 
 	leaseEnds time.Time // by this process's monotonic clock
 	slotAt    time.Time // its slot of the endpoint's rate limit; zero: at once
@@ -98,7 +99,7 @@ WITH due AS MATERIALIZED (
 
 // eventColumns is what a delivery needs of its event e, with the payload unless that is large.
 const eventColumns = `e.type, e.content_type, octet_length(e.payload) AS size,
-       CASE WHEN octet_length(e.payload) <= @inline THEN e.payload END AS payload`
+       CASE WHEN octet_length(e.payload) <= @inline THEN e.payload END AS payload, e.trace`
 
 // leaseTail leases what the query due found, and brings it with its events, unless it is to be bare.
 const leaseTail = `leased AS (
@@ -108,7 +109,7 @@ const leaseTail = `leased AS (
         d.group_id, d.origin
 )
 SELECT l.shard, l.id, l.tenant_id, l.event_id, l.endpoint_id, l.attempts, l.failures, l.rescues, l.next_retry_at,
-       coalesce(l.group_id, 0), coalesce(l.origin, 0::smallint), e.type, e.content_type, e.size, e.payload
+       coalesce(l.group_id, 0), coalesce(l.origin, 0::smallint), e.type, e.content_type, e.size, e.payload, e.trace
   FROM leased l LEFT JOIN LATERAL (
        SELECT ` + eventColumns + `
          FROM events e WHERE e.shard = l.shard AND e.id = l.event_id AND NOT @bare LIMIT 1) e ON true`
@@ -178,7 +179,7 @@ func collectClaimed(out *[]claimed) func(pgx.Rows) error {
 		for rows.Next() {
 			var c claimed
 			err := rows.Scan(&c.Shard, &c.ID, &c.TenantID, &c.EventID, &c.EndpointID, &c.Attempts, &c.Failures, &c.Rescues, &c.DueAt,
-				&c.Group, &c.Origin, &c.EventType, &c.ContentType, &c.Size, &c.Payload)
+				&c.Group, &c.Origin, &c.EventType, &c.ContentType, &c.Size, &c.Payload, &c.Trace)
 			if err != nil {
 				return err //nolint:wrapcheck // wrapped by whoever claims, once for all buckets
 			}

@@ -75,7 +75,8 @@ type Deps struct {
 	Store    *subscriptions.Store
 	Desk     *Desk // cancels what a closed endpoint leaves behind
 	Metrics  Metrics
-	Tally    Tally // nil: nobody wants to hear of it
+	Tally    Tally  // nil: nobody wants to hear of it
+	Tracer   Tracer // nil: nothing is traced
 	Log      zerolog.Logger
 	WallTime func() time.Time // this process's clock: timestamps in signatures
 }
@@ -151,6 +152,8 @@ type result struct {
 	noAttempt bool // nothing went out: history has nothing to keep, and the number is free again
 	ownSlot   bool // it counts as in flight here
 	opens     bool // its endpoint's breaker: one failure too many in a row
+
+	span AttemptSpan // nil: it is not traced
 }
 
 func (r result) deliveryID() string { return id.Delivery.Format(r.claimed.delivery()) }
@@ -180,6 +183,7 @@ func (d *Dispatcher) deliver(ctx context.Context, c claimed, target *subscriptio
 		d.finish(d.putBack(ctx, r, err))
 		return
 	}
+	d.begin(ctx, &r)
 	headers, err := d.sign(&r, body, contentType)
 	if err != nil {
 		d.finish(unsendable(r, err))
@@ -247,6 +251,7 @@ func (d *Dispatcher) sign(r *result, body []byte, contentType *string) ([]signer
 	return requestHeaders(headerFacts{
 		contentType: *contentType, userAgent: d.cfg.UserAgent, deliveryID: message.DeliveryID, eventType: *c.EventType,
 		attempt: c.Attempts, replay: c.Origin == replayed, fetched: c.Pull, signed: signed, static: r.target.Headers,
+		traceParent: r.traceParent(),
 	}), nil
 }
 
@@ -281,6 +286,7 @@ func (d *Dispatcher) timeout(t *subscriptions.Target) time.Duration {
 // finish frees the endpoint's slot, lets its pace learn, and hands the result to the recorder. It counts as in flight here
 // until it is recorded.
 func (d *Dispatcher) finish(r result) {
+	r.endSpan()
 	s, unwell := r.judged()
 	inARow := d.roads.left(r.claimed, s, unwell, d.cap(r.target), r.begun, d.deps.Now())
 	r.opens = unwell && inARow >= breakerAfter && r.target.Breaker == subscriptions.BreakerClosed

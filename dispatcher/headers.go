@@ -6,6 +6,9 @@ import (
 	"github.com/postrider/postrider/signer"
 )
 
+// headerTraceParent is spelled as W3C Trace Context would have it sent.
+const headerTraceParent = "traceparent"
+
 // headerFacts is what an attempt's request headers are made of.
 type headerFacts struct {
 	contentType string
@@ -17,12 +20,17 @@ type headerFacts struct {
 	fetched     bool            // by the endpoint's owner: nobody posts it, so that nothing is about the request itself
 	signed      []signer.Header // what the signature scheme adds
 	static      []signer.Header // the endpoint's own
+	traceParent string          // "": the endpoint did not ask for it, or there is none
 }
 
 // requestHeaders gives all headers of an attempt but Host and Content-Length, which the transport writes. Sending and
-// showing an attempt both come here, so what is shown is what was sent.
+// showing an attempt both come here, so what is shown is what was sent, but for traceparent, which is not kept.
 func requestHeaders(h headerFacts) []signer.Header {
-	out := make([]signer.Header, 0, 6+len(h.signed)+len(h.static))
+	room := 6
+	if h.traceParent != "" {
+		room++
+	}
+	out := make([]signer.Header, 0, room+len(h.signed)+len(h.static))
 	out = append(out, signer.Header{Name: "Content-Type", Value: h.contentType})
 	if !h.fetched {
 		out = append(
@@ -40,6 +48,9 @@ func requestHeaders(h headerFacts) []signer.Header {
 	)
 	if h.replay {
 		out = append(out, signer.Header{Name: signer.HeaderReplay, Value: "true"})
+	}
+	if h.traceParent != "" {
+		out = append(out, signer.Header{Name: headerTraceParent, Value: h.traceParent})
 	}
 	return append(out, h.static...)
 }

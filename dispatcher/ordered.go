@@ -85,7 +85,7 @@ WITH RECURSIVE heads AS (
 UNION ALL
 SELECT @shard::smallint, 0, 0, 0, 0, 0, 0, 0, @now,
        CASE WHEN (SELECT count(*) FROM free) < @slots THEN w.group_id ELSE (SELECT max(free.group_id) FROM free) END, 0::smallint,
-       CASE WHEN (SELECT count(*) FROM free) < @slots AND w.n < @walk THEN 'whole' END, NULL, NULL, NULL
+       CASE WHEN (SELECT count(*) FROM free) < @slots AND w.n < @walk THEN 'whole' END, NULL, NULL, NULL, NULL
   FROM walk w`
 
 // claimOrdered takes leases of groups' heads, one transaction a bucket.

@@ -158,5 +158,8 @@ func (d *Dispatcher) logResult(r result) {
 	if !r.decision.NextAt.IsZero() {
 		e.Time("next", r.decision.NextAt)
 	}
+	if trace := r.traced(); trace.Valid() {
+		e.Str("trace", trace.TraceID())
+	}
 	e.Msg("delivery.attempted")
 }

@@ -81,7 +81,7 @@ func (d *Dispatcher) readEvents(ctx context.Context, got []claimed) []claimed {
 	for i := range got {
 		c := &got[i]
 		row := d.deps.Queue.QueryRow(ctx, eventSQL, pgx.StrictNamedArgs{"shard": c.Shard, "id": c.EventID, "inline": inlinePayload})
-		err := row.Scan(&c.EventType, &c.ContentType, &c.Size, &c.Payload)
+		err := row.Scan(&c.EventType, &c.ContentType, &c.Size, &c.Payload, &c.Trace)
 		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 			c.spoilt = pg.Fault(fmt.Errorf("read an event: %w", err))
 		}

@@ -21,7 +21,7 @@ CREATE FUNCTION sound(payload bytea) RETURNS bytea STABLE LANGUAGE plpgsql AS $$
     RETURN payload;
 END $$;
 ALTER TABLE events RENAME TO sound_events;
-CREATE VIEW events AS SELECT shard, id, tenant_id, type, content_type, sound(payload) AS payload FROM sound_events`)
+CREATE VIEW events AS SELECT shard, id, tenant_id, type, content_type, sound(payload) AS payload, NULL::bytea AS trace FROM sound_events`)
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -35,7 +35,7 @@ var (
 		"shard": id.Bucket(1), "id": 2, "tenant_id": 1, "url": "https://example.com", "description": "",
 		"event_types": []string{}, "header_names": []string{}, "scheme": "standard", "signature_header": "", "metadata": row{},
 		"status": "enabled", "status_changed_at": at, "consecutive_failures": 0, "version": 1, "created_at": at, "updated_at": at,
-		"ordering": "none", "kind": "push", "format": "raw",
+		"ordering": "none", "kind": "push", "format": "raw", "trace_context": false,
 	}
 	pullRow    = endpointRow.with(row{"kind": "pull", "url": ""})
 	closedPace = row{"shard": id.Bucket(1), "endpoint_id": 2, "breaker": "closed", "trips": 0}
@@ -156,6 +156,8 @@ func TestImpossibleRowsAreRefused(t *testing.T) {
 		{"endpoints", pullRow.with(row{"url": "https://example.com"}), "endpoints_kind"},
 		{"endpoints", endpointRow.with(row{"url": ""}), "endpoints_kind"},
 		{"endpoints", endpointRow.with(row{"kind": "throw"}), noValue},
+		{"endpoints", endpointRow.with(row{"trace_context": true}), ""},
+		{"endpoints", pullRow.with(row{"trace_context": true}), "endpoints_traced"},
 		{"endpoints", pullRow.with(row{"ordering": "group"}), "endpoints_pull"},
 		{"endpoints", pullRow.with(row{"max_in_flight": 1}), "endpoints_pull"},
 		{"endpoints", pullRow.with(row{"timeout_ms": 1}), "endpoints_pull"},

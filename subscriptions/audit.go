@@ -63,6 +63,7 @@ func endpointChanges(before, after Endpoint) (d audit.Details) {
 	d.Changed("rate_limit", spelledRate(before.RateLimit), spelledRate(after.RateLimit))
 	d.Changed("ordering", before.Ordering, after.Ordering)
 	d.Changed("format", before.Format, after.Format)
+	d.Changed("trace_context", before.TraceContext, after.TraceContext)
 	d.Changed("timeout", spelledSpan(before.Timeout), spelledSpan(after.Timeout))
 	d.Changed("retry_schedule", duration.FormatList(before.RetrySchedule), duration.FormatList(after.RetrySchedule))
 	d.ChangedUnseen("tls.ca", before.TLS.CA != after.TLS.CA)

@@ -31,6 +31,7 @@ func TestEverySettingIsTold(t *testing.T) {
 		"MaxInFlight":     with(func(e *Endpoint) { e.MaxInFlight = &one }),
 		"RateLimit":       with(func(e *Endpoint) { e.RateLimit = &RateLimit{Limit: 1, Per: time.Second} }),
 		"Ordering":        with(func(e *Endpoint) { e.Ordering = OrderingGroup }),
+		"TraceContext":    with(func(e *Endpoint) { e.TraceContext = true }),
 		"Format":          with(func(e *Endpoint) { e.Format = FormatCloudEvents }),
 		"Timeout":         with(func(e *Endpoint) { e.Timeout = &second }),
 		"RetrySchedule":   with(func(e *Endpoint) { e.RetrySchedule = []time.Duration{time.Second} }),

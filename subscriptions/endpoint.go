@@ -41,6 +41,7 @@ type Endpoint struct {
 	RateLimit       *RateLimit // nil: none
 	Ordering        Ordering
 	Format          Format
+	TraceContext    bool            // its receiver is told in which trace an attempt is
 	Timeout         *time.Duration  // nil: the default
 	RetrySchedule   []time.Duration // nil: the default
 	TLS             TLS             // zero: nothing of its own

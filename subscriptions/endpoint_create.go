@@ -76,11 +76,11 @@ SELECT FROM tenants WHERE shard = @shard AND id = @id AND deleted_at IS NULL FOR
 func (s *Store) insertEndpoint(ctx context.Context, tx pgx.Tx, e Endpoint) error {
 	const query = `
 INSERT INTO endpoints (shard, id, tenant_id, uid, kind, url, description, event_types, filter, header_names, headers_sealed,
-       headers_key_id, scheme, signature_header, max_in_flight, rate_limit, rate_per_ms, ordering, format, timeout_ms,
+       headers_key_id, scheme, signature_header, max_in_flight, rate_limit, rate_per_ms, ordering, format, trace_context, timeout_ms,
        retry_schedule_ms, tls_ca, tls_certificate, tls_key_sealed, tls_key_id, metadata, status, status_reason,
        status_changed_at, version, created_at, updated_at)
 VALUES (@shard, @id, @tenant, @uid, @kind, @url, @description, @event_types, @filter, @header_names, @headers_sealed,
-       @headers_key_id, @scheme, @signature_header, @max_in_flight, @rate_limit, @rate_per_ms, @ordering, @format, @timeout_ms,
+       @headers_key_id, @scheme, @signature_header, @max_in_flight, @rate_limit, @rate_per_ms, @ordering, @format, @trace_context, @timeout_ms,
        @retry_schedule_ms, @tls_ca, @tls_certificate, @tls_key_sealed, @tls_key_id, @metadata, @status, @status_reason,
        @status_changed_at, @version, @created_at, @updated_at)`
 	args, err := e.settings()

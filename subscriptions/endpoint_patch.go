@@ -25,6 +25,7 @@ type NewEndpoint struct {
 	RateLimit       *RateLimit // nil: none
 	Ordering        Ordering   // "": OrderingNone
 	Format          Format     // "": FormatRaw
+	TraceContext    bool
 	Timeout         *time.Duration
 	RetrySchedule   []time.Duration
 	TLS             TLSPatch
@@ -48,6 +49,7 @@ type EndpointPatch struct {
 	RateLimit       Optional[RateLimit]
 	Ordering        Optional[Ordering]
 	Format          Optional[Format]
+	TraceContext    Optional[bool]
 	Timeout         Optional[time.Duration]
 	RetrySchedule   Optional[[]time.Duration]
 	TLS             Optional[TLSPatch] // not as a whole: what it does not give stays
@@ -83,6 +85,7 @@ func (n NewEndpoint) patch() EndpointPatch {
 		RateLimit:       givenIf(n.RateLimit),
 		Ordering:        given(n.Ordering),
 		Format:          given(n.Format),
+		TraceContext:    given(n.TraceContext),
 		Timeout:         givenIf(n.Timeout),
 		RetrySchedule:   given(n.RetrySchedule),
 		TLS:             given(n.TLS),
@@ -110,6 +113,8 @@ func (r rules) apply(e *Endpoint, p EndpointPatch, now time.Time) (signer.Secret
 	setOrNil(&faults, "/rate_limit", p.RateLimit, &e.RateLimit, checkRateLimit)
 	set(&faults, "/ordering", p.Ordering, &e.Ordering, OrderingNone, checkOrdering)
 	set(&faults, "/format", p.Format, &e.Format, FormatRaw, checkFormat)
+	set(&faults, "/trace_context", p.TraceContext, &e.TraceContext, false, anyBool)
+	checkTraceContext(&faults, *e, p)
 	setOrNil(&faults, "/timeout", p.Timeout, &e.Timeout, r.timeout)
 	set(&faults, "/retry_schedule", p.RetrySchedule, &e.RetrySchedule, nil, checkSchedule)
 	applyTLS(&faults, e, p.TLS, now)

@@ -33,6 +33,7 @@ type endpointRow struct {
 	RatePerMS            *int64
 	Ordering             string
 	Format               string
+	TraceContext         bool
 	TimeoutMS            *int64
 	RetryScheduleMS      []int64
 	TLSCA                *string
@@ -62,7 +63,7 @@ type endpointRow struct {
 const selectEndpoint = `
 SELECT e.shard, e.id, e.tenant_id, e.uid, e.kind::text, e.url, e.description, e.event_types, e.filter, e.header_names, e.headers_sealed,
        e.headers_key_id, e.scheme, e.signature_header, e.max_in_flight, e.rate_limit, e.rate_per_ms, e.ordering::text, e.format::text,
-       e.timeout_ms, e.retry_schedule_ms, e.tls_ca, e.tls_certificate, e.tls_key_sealed, e.tls_key_id, e.metadata,
+       e.trace_context, e.timeout_ms, e.retry_schedule_ms, e.tls_ca, e.tls_certificate, e.tls_key_sealed, e.tls_key_id, e.metadata,
        e.status::text, e.status_reason, e.status_changed_at,
        e.consecutive_failures, e.failing_since, e.last_error, e.version, e.created_at, e.updated_at, e.deleted_at,
        k.key_id AS secret_key_id, k.sealed AS secret_sealed,
@@ -83,7 +84,7 @@ func (s *Store) endpoint(r endpointRow) (Endpoint, error) {
 	e := Endpoint{
 		ID: r.id(), TenantID: id.ID{Shard: r.Shard, N: r.TenantID}, UID: r.UID, Kind: Kind(r.Kind), URL: r.URL, Description: r.Description,
 		EventTypes: r.EventTypes, Filter: r.Filter, Scheme: signer.Scheme(r.Scheme), SignatureHeader: r.SignatureHeader,
-		MaxInFlight: r.MaxInFlight, RateLimit: rateLimit(r.RateLimit, r.RatePerMS), Ordering: Ordering(r.Ordering), Format: Format(r.Format),
+		MaxInFlight: r.MaxInFlight, RateLimit: rateLimit(r.RateLimit, r.RatePerMS), Ordering: Ordering(r.Ordering), Format: Format(r.Format), TraceContext: r.TraceContext,
 		Timeout: fromMillisecond(r.TimeoutMS), RetrySchedule: fromMilliseconds(r.RetryScheduleMS),
 		TLS:      TLS{CA: orEmpty(r.TLSCA), Certificate: orEmpty(r.TLSCertificate)},
 		Metadata: metadata, Status: Status(r.Status), StatusReason: r.StatusReason, StatusChangedAt: r.StatusChangedAt.UTC(),
@@ -135,7 +136,7 @@ func (e Endpoint) settings() (pgx.StrictNamedArgs, error) {
 		"shard": e.ID.Shard, "id": e.ID.N, "uid": e.UID, "url": e.URL, "description": e.Description,
 		"event_types": e.EventTypes, "filter": e.Filter, "header_names": headerNames(e.Headers), "scheme": string(e.Scheme),
 		"signature_header": e.SignatureHeader, "max_in_flight": e.MaxInFlight, "rate_limit": limit,
-		"rate_per_ms": perMS, "ordering": string(e.Ordering), "format": string(e.Format), "timeout_ms": toMillisecond(e.Timeout),
+		"rate_per_ms": perMS, "ordering": string(e.Ordering), "format": string(e.Format), "trace_context": e.TraceContext, "timeout_ms": toMillisecond(e.Timeout),
 		"retry_schedule_ms": toMilliseconds(e.RetrySchedule), "tls_ca": textOrNull(e.TLS.CA),
 		"tls_certificate": textOrNull(e.TLS.Certificate), "metadata": string(metadata), "status": string(e.Status),
 		"status_reason": e.StatusReason, "status_changed_at": e.StatusChangedAt, "version": e.Version,

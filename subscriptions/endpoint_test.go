@@ -33,6 +33,7 @@ func TestAnEndpointIsWhatItWasMade(t *testing.T) {
 		Timeout: ptr(1500 * time.Millisecond), RetrySchedule: []time.Duration{time.Millisecond, 30 * 24 * time.Hour},
 		Metadata: map[string]any{"team": "a"}, Disabled: true,
 		RateLimit: &subscriptions.RateLimit{Limit: 10_000, Per: 24 * time.Hour}, Ordering: subscriptions.OrderingGroup, Format: subscriptions.FormatCloudEvents,
+		TraceContext: true,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -47,7 +48,8 @@ func TestAnEndpointIsWhatItWasMade(t *testing.T) {
 		Status: subscriptions.Disabled, StatusReason: ptr("disabled_by_user"), StatusChangedAt: now,
 		Version: 1, CreatedAt: now, UpdatedAt: now,
 		RateLimit: &subscriptions.RateLimit{Limit: 10_000, Per: 24 * time.Hour}, Ordering: subscriptions.OrderingGroup, Format: subscriptions.FormatCloudEvents,
-		Pace: subscriptions.Pace{Breaker: subscriptions.BreakerClosed},
+		TraceContext: true,
+		Pace:         subscriptions.Pace{Breaker: subscriptions.BreakerClosed},
 	}
 	if !reflect.DeepEqual(made, want) {
 		t.Errorf("made is\n%+v, want\n%+v", made, want)

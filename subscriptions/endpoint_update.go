@@ -119,7 +119,7 @@ UPDATE endpoints
    SET uid = @uid, url = @url, description = @description, event_types = @event_types, filter = @filter,
        header_names = @header_names, headers_sealed = @headers_sealed, headers_key_id = @headers_key_id, scheme = @scheme,
        signature_header = @signature_header, max_in_flight = @max_in_flight, rate_limit = @rate_limit,
-       rate_per_ms = @rate_per_ms, ordering = @ordering, format = @format, timeout_ms = @timeout_ms,
+       rate_per_ms = @rate_per_ms, ordering = @ordering, format = @format, trace_context = @trace_context, timeout_ms = @timeout_ms,
        retry_schedule_ms = @retry_schedule_ms, tls_ca = @tls_ca, tls_certificate = @tls_certificate,
        tls_key_sealed = @tls_key_sealed, tls_key_id = @tls_key_id, metadata = @metadata, status = @status,
        status_reason = @status_reason, status_changed_at = @status_changed_at, consecutive_failures = @failures,

@@ -23,7 +23,7 @@ func TestPatchKeepsClearsAndReplaces(t *testing.T) {
 		n.MaxInFlight, n.Timeout, n.RetrySchedule = ptr(3), ptr(time.Second), []time.Duration{time.Minute}
 		n.Metadata = map[string]any{"a": "b", "c": "d"}
 		n.RateLimit, n.Ordering = &subscriptions.RateLimit{Limit: 100, Per: time.Second}, subscriptions.OrderingGroup
-		n.Format = subscriptions.FormatCloudEvents
+		n.Format, n.TraceContext = subscriptions.FormatCloudEvents, true
 	})
 	patch := func(p subscriptions.EndpointPatch) subscriptions.Endpoint {
 		t.Helper()
@@ -40,7 +40,7 @@ func TestPatchKeepsClearsAndReplaces(t *testing.T) {
 		Timeout: put(time.Second), RetrySchedule: put([]time.Duration{time.Minute}),
 		Metadata: put(map[string]any{"a": "b", "c": "d"}), Status: ptr(subscriptions.Enabled),
 		RateLimit: put(subscriptions.RateLimit{Limit: 100, Per: time.Second}), Ordering: put(subscriptions.OrderingGroup),
-		Format: put(subscriptions.FormatCloudEvents),
+		Format: put(subscriptions.FormatCloudEvents), TraceContext: put(true),
 	}
 	for name, p := range map[string]subscriptions.EndpointPatch{"nothing": {}, "what it is": same} {
 		if got := patch(p); !reflect.DeepEqual(got, made) {
@@ -57,11 +57,11 @@ func TestPatchKeepsClearsAndReplaces(t *testing.T) {
 		UID: null[string](), Description: null[string](), EventTypes: null[[]string](), Headers: null[[]signer.Header](),
 		MaxInFlight: null[int](), Timeout: null[time.Duration](), RetrySchedule: null[[]time.Duration](),
 		Metadata: null[map[string]any](), RateLimit: null[subscriptions.RateLimit](), Ordering: null[subscriptions.Ordering](),
-		Format: null[subscriptions.Format](),
+		Format: null[subscriptions.Format](), TraceContext: null[bool](),
 	})
 	if got.UID != nil || got.Description != "" || len(got.EventTypes)+len(got.Headers)+len(got.Metadata) != 0 ||
 		got.MaxInFlight != nil || got.Timeout != nil || got.RetrySchedule != nil || got.RateLimit != nil ||
-		got.Ordering != subscriptions.OrderingNone || got.Format != subscriptions.FormatRaw || got.Version != 3 || got.URL != made.URL {
+		got.Ordering != subscriptions.OrderingNone || got.Format != subscriptions.FormatRaw || got.TraceContext || got.Version != 3 || got.URL != made.URL {
 		t.Errorf("nulls leave %+v", got)
 	}
 	_, err := w.UpdateEndpoint(t.Context(), tenant, ref(made), "", subscriptions.EndpointPatch{URL: null[string]()})

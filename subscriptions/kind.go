@@ -56,6 +56,7 @@ func checkPull(faults *fault.Fields, e Endpoint) {
 		{"/timeout", e.Timeout != nil},
 		{"/retry_schedule", e.RetrySchedule != nil},
 		{"/tls", e.hasTLS()},
+		{"/trace_context", e.TraceContext},
 	} {
 		if about.given {
 			faults.Addf(about.at, "is about sending, and to an endpoint of kind %s nothing is sent", Pull)

@@ -25,6 +25,7 @@ type Target struct {
 	RateLimit        RateLimit     // zero: none
 	Timeout          time.Duration // 0: the default
 	Format           Format
+	TraceContext     bool                // its receiver is told in which trace an attempt is
 	RetrySchedule    []time.Duration     // nil: the default
 	TLS              *clienttls.Identity // nil: nothing of its own
 	Status           Status
@@ -65,7 +66,7 @@ func (t Target) Valid(now time.Time) []signer.Secret {
 const targetsSQL = `
 SELECT e.id, e.tenant_id, e.url, coalesce(e.headers_key_id, ''), e.headers_sealed, e.scheme, e.signature_header,
        coalesce(e.max_in_flight, 0), coalesce(e.rate_limit, 0), coalesce(e.rate_per_ms, 0), coalesce(e.timeout_ms, 0),
-       e.retry_schedule_ms, e.status::text, e.deleted_at IS NOT NULL, e.version, e.failing_since, e.format::text,
+       e.retry_schedule_ms, e.status::text, e.deleted_at IS NOT NULL, e.version, e.failing_since, e.format::text, e.trace_context,
        coalesce(e.tls_ca, ''), coalesce(e.tls_certificate, ''), coalesce(e.tls_key_id, ''), e.tls_key_sealed,
        coalesce(p.breaker, 'closed')::text, coalesce(p.trips, 0), p.breaker_until, p.paused_until, p.next_slot_at,
        coalesce(k.key_id, ''), k.sealed, k.expires_at

@@ -25,6 +25,7 @@ type targetRow struct {
 	version                               int
 	failingSince                          *time.Time
 	format                                string
+	traceContext                          bool
 	tls                                   sealedTLS
 	breaker                               string
 	trips                                 int
@@ -37,7 +38,7 @@ type targetRow struct {
 func (r *targetRow) columns() []any {
 	return []any{
 		&r.id, &r.tenant, &r.url, &r.headersKeyID, &r.headers, &r.scheme, &r.signatureHeader, &r.maxInFlight, &r.limit,
-		&r.perMS, &r.timeoutMS, &r.scheduleMS, &r.status, &r.deleted, &r.version, &r.failingSince, &r.format, &r.tls.ca, &r.tls.certificate,
+		&r.perMS, &r.timeoutMS, &r.scheduleMS, &r.status, &r.deleted, &r.version, &r.failingSince, &r.format, &r.traceContext, &r.tls.ca, &r.tls.certificate,
 		&r.tls.keyID, &r.tls.key, &r.breaker, &r.trips, &r.breakerUntil, &r.pausedUntil, &r.nextSlotAt, &r.secretKeyID, &r.secret,
 		&r.secretEnds,
 	}
@@ -81,7 +82,7 @@ func (r *targetRow) target(shard int16, maxTimeout time.Duration) Target {
 		// It was in bounds when it was saved; the lease may have been made shorter since.
 		Timeout:       min(time.Duration(r.timeoutMS)*time.Millisecond, maxTimeout),
 		RetrySchedule: fromMilliseconds(r.scheduleMS), Status: Status(r.status), Deleted: r.deleted, Version: r.version,
-		FailingSince: utc(r.failingSince), Format: Format(r.format), Breaker: Breaker(r.breaker), Trips: r.trips, BreakerUntil: orZero(r.breakerUntil),
+		FailingSince: utc(r.failingSince), Format: Format(r.format), TraceContext: r.traceContext, Breaker: Breaker(r.breaker), Trips: r.trips, BreakerUntil: orZero(r.breakerUntil),
 		PausedUntil: orZero(r.pausedUntil), NextSlotAt: orZero(r.nextSlotAt),
 	}
 }

@@ -21,6 +21,7 @@ func TestATargetIsWhatAnAttemptNeeds(t *testing.T) {
 		n.Scheme, n.SignatureHeader, n.Headers = signer.Stripe, "X-Sig", headers("X-A", "1", "Authorization", "Bearer x")
 		n.MaxInFlight, n.Timeout, n.RetrySchedule = ptr(3), ptr(2*time.Second), []time.Duration{time.Second, time.Minute}
 		n.RateLimit, n.Format = &subscriptions.RateLimit{Limit: 3, Per: time.Second}, subscriptions.FormatCloudEvents
+		n.TraceContext = true
 	})
 	until := w.clock.now().Add(time.Minute)
 	w.exec(`INSERT INTO endpoint_pace VALUES ($1, $2, 'half_open', 3, $3, $3, $4, $5)`, e.ID.Shard, e.ID.N, until,
@@ -39,7 +40,7 @@ func TestATargetIsWhatAnAttemptNeeds(t *testing.T) {
 		RetrySchedule: []time.Duration{time.Second, time.Minute}, Status: subscriptions.Disabled, Version: 9,
 		FailingSince: ptr(w.clock.now()), RateLimit: subscriptions.RateLimit{Limit: 3, Per: time.Second},
 		Breaker: subscriptions.BreakerHalfOpen, Trips: 3, BreakerUntil: until, PausedUntil: until.Add(time.Second),
-		NextSlotAt: until.Add(2 * time.Second), Format: subscriptions.FormatCloudEvents,
+		NextSlotAt: until.Add(2 * time.Second), Format: subscriptions.FormatCloudEvents, TraceContext: true,
 	}
 	if !reflect.DeepEqual(any(got), any(want)) {
 		t.Errorf("the target is\n%+v, want\n%+v", got, want)
@@ -48,7 +49,7 @@ func TestATargetIsWhatAnAttemptNeeds(t *testing.T) {
 	got = w.target(plain)
 	if got.RateLimit != (subscriptions.RateLimit{}) || got.Breaker != subscriptions.BreakerClosed || got.Trips != 0 ||
 		!got.BreakerUntil.IsZero() || !got.PausedUntil.IsZero() || !got.NextSlotAt.IsZero() || got.MaxInFlight != 0 || got.Timeout != 0 || got.RetrySchedule != nil || len(got.Headers) != 0 || got.FailingSince != nil ||
-		got.Format != subscriptions.FormatRaw {
+		got.Format != subscriptions.FormatRaw || got.TraceContext {
 		t.Errorf("the defaults are %+v", got)
 	}
 }

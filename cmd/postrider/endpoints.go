@@ -37,6 +37,7 @@ type endpoint struct {
 	MaxInFlight         *int         `json:"max_in_flight"`
 	RateLimit           *rateLimit   `json:"rate_limit"`
 	Ordering            string       `json:"ordering"`
+	TraceContext        bool         `json:"trace_context"`
 	Format              string       `json:"format"`
 	Timeout             *string      `json:"timeout"`
 	RetrySchedule       []string     `json:"retry_schedule"`
@@ -188,6 +189,9 @@ func (w world) showEndpoint(body json.RawMessage) error {
 		t.add("max in flight", limit)
 		t.add("rate limit", e.RateLimit.String())
 		t.add("ordering", e.Ordering)
+		if e.TraceContext {
+			t.add("trace context", "traceparent is sent")
+		}
 		t.add("timeout", timeout)
 		t.add("retry schedule", schedule)
 		t.add("tls", w.tlsWords(e.TLS))

@@ -11,8 +11,8 @@ func TestEndpointFlagsAreWhatTheServerIsAsked(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ line, method, body string }{
 		"create": {
-			"create https://a.test --rate-limit 100/1m30s --ordering group --format cloudevents", "POST",
-			`{"format":"cloudevents","ordering":"group","rate_limit":{"limit":100,"per":"1m30s"},"url":"https://a.test"}`,
+			"create https://a.test --rate-limit 100/1m30s --ordering group --format cloudevents --trace-context", "POST",
+			`{"format":"cloudevents","ordering":"group","rate_limit":{"limit":100,"per":"1m30s"},"trace_context":true,"url":"https://a.test"}`,
 		},
 		"filter":    {"create https://a.test --filter payload.a==1", "POST", `{"filter":"payload.a==1","url":"https://a.test"}`},
 		"no filter": {"update ep_1 --filter=", "PATCH", `{"filter":null}`},

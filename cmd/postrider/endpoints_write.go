@@ -19,13 +19,14 @@ type endpointFlags struct {
 
 	eventTypes, headers, schedule []string
 	maxInFlight                   int
+	traceContext                  bool
 	tls                           tlsFlags
 }
 
 // endpointTexts say in --help what a flag of an endpoint's field does.
 type endpointTexts struct {
-	uid, description, eventTypes, filter, header, scheme, signatureHeader, secretFile, maxInFlight, rateLimit, ordering, format, timeout,
-	schedule string
+	uid, description, eventTypes, filter, header, scheme, signatureHeader, secretFile, maxInFlight, rateLimit, ordering, format, traceContext,
+	timeout, schedule string
 	tls tlsTexts
 }
 
@@ -43,6 +44,7 @@ var (
 		rateLimit:       "how `many/span` of time, such as 100/1s, evenly spaced (default: no limit)",
 		ordering:        "none, or group: what has the same group key goes one at a time, in order (default none)",
 		format:          "what deliveries look like: " + join(subscriptions.Formats()) + " (default " + string(subscriptions.FormatRaw) + ")",
+		traceContext:    "have attempts carry a traceparent header, where there is a trace",
 		timeout:         "longest `time` for an attempt, such as 15s (default: the server's)",
 		schedule:        "delays before the retries, such as 1m,5m,30m (default: the server's)",
 		tls:             tlsOfCreate,
@@ -60,6 +62,7 @@ var (
 		rateLimit:       "how `many/span` of time, such as 100/1s, evenly spaced; empty: no limit",
 		ordering:        "none, or group: what has the same group key goes one at a time, in order; empty: none",
 		format:          "what deliveries look like from now on: " + join(subscriptions.Formats()) + "; empty: " + string(subscriptions.FormatRaw),
+		traceContext:    "whether attempts carry a traceparent header from now on (--trace-context=false: no)",
 		timeout:         "another longest `time` for an attempt, such as 15s; empty: the server's default",
 		schedule:        "other delays before the retries, such as 1m,5m,30m; empty: the server's default",
 		tls:             tlsOfUpdate,
@@ -80,6 +83,7 @@ func (f *endpointFlags) flags(cmd *cobra.Command, t endpointTexts) {
 	flags.StringVar(&f.rateLimit, "rate-limit", "", t.rateLimit)
 	flags.StringVar(&f.ordering, "ordering", "", t.ordering)
 	flags.StringVar(&f.format, "format", "", t.format)
+	flags.BoolVar(&f.traceContext, "trace-context", false, t.traceContext)
 	flags.StringVar(&f.timeout, "timeout", "", t.timeout)
 	flags.StringSliceVar(&f.schedule, "retry-schedule", nil, t.schedule)
 	f.tls.flags(cmd, t.tls)
@@ -109,6 +113,7 @@ func (f *endpointFlags) body(cmd *cobra.Command, w world, fields map[string]any)
 		{"rate-limit", "rate_limit", limit, f.rateLimit == "", fields},
 		{"ordering", "ordering", f.ordering, f.ordering == "", fields},
 		{"format", "format", f.format, f.format == "", fields},
+		{"trace-context", "trace_context", f.traceContext, false, fields},
 		{"timeout", "timeout", f.timeout, f.timeout == "", fields},
 		{"retry-schedule", "retry_schedule", f.schedule, len(f.schedule) == 0, fields},
 		{"scheme", "scheme", f.scheme, f.scheme == "", signature},

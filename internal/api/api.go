@@ -58,6 +58,7 @@ type Deps struct {
 	Metrics           prometheus.Gatherer         // what /metrics shows; nil: nothing is there (it is bound to another address)
 	Requests          Requests                    // counts them; nil: nobody does
 	Logger            zerolog.Logger
+	Tracer            Tracer // nil: nothing is traced
 
 	// TrustedProxies are the peers whose X-Forwarded-For is believed. None: a client is who connects.
 	TrustedProxies []netip.Prefix

@@ -18,6 +18,7 @@ import (
 	"github.com/postrider/postrider/internal/auth"
 	"github.com/postrider/postrider/internal/fault"
 	"github.com/postrider/postrider/internal/id"
+	"github.com/postrider/postrider/internal/traceparent"
 )
 
 // trace is what a request's log line is made of. It lies in the request's context and belongs to its one goroutine.
@@ -26,6 +27,9 @@ type trace struct {
 	from netip.Addr // the client's address
 	key  id.ID      // the API key's
 	err  error      // why the answer is an error
+
+	context traceparent.Context // where it belongs; zero: nowhere
+	span    RequestSpan         // nil: it is not traced
 }
 
 type traceKey struct{}
@@ -45,12 +49,14 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		out.leftover = s.d.Bodies.Leftover
 	}
 	setHeaders(out.Header(), r, t)
+	r = s.traced(r, t)
 	defer func() {
 		thrown := recover()
 		if thrown != nil {
 			t.err = s.recovered(out, r, thrown)
 		}
 		s.log(r, out, t, time.Since(start))
+		t.endSpan(r, out)
 		if err, ok := thrown.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 			panic(thrown) // net/http breaks the connection off
 		}
@@ -180,6 +186,9 @@ func (s *server) log(r *http.Request, w *answer, t *trace, took time.Duration) {
 	switch w.status {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests:
 		line = line.Stringer("from", t.from)
+	}
+	if t.context.Valid() {
+		line = line.Str("trace", t.context.TraceID())
 	}
 	if gone {
 		line = line.Bool("client_gone", true)

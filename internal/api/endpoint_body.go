@@ -23,6 +23,7 @@ type newEndpoint struct {
 	RateLimit     *rateLimit        `json:"rate_limit,omitempty" doc:"How many attempts in a span of time, evenly spaced, over all processes."`
 	Ordering      string            `json:"ordering,omitempty" nullable:"true" doc:"none (the default), or group: what has the same group_key goes one at a time, in the order it was accepted."`
 	Format        string            `json:"format,omitempty" nullable:"true" doc:"raw (the default): the payload as it is; or cloudevents: a CloudEvent 1.0 in structured mode with the payload in it."`
+	TraceContext  bool              `json:"trace_context,omitempty" nullable:"true" doc:"true: attempts carry a traceparent header (W3C Trace Context), where there is a trace."`
 	Timeout       *string           `json:"timeout,omitempty" nullable:"true" example:"15s"`
 	RetrySchedule []string          `json:"retry_schedule,omitempty" nullable:"true" example:"[\"1m\",\"5m\",\"30m\"]"`
 	TLS           *newTLS           `json:"tls,omitempty" doc:"Authorities and a client certificate of its own."`
@@ -59,6 +60,7 @@ func (b newEndpoint) read() (subscriptions.NewEndpoint, error) {
 		UID: b.UID, Kind: subscriptions.Kind(text(b.Kind)), URL: b.URL, Description: b.Description, EventTypes: b.EventTypes, Headers: readHeaders(b.Headers),
 		MaxInFlight: (*int)(b.MaxInFlight), Metadata: b.Metadata, Disabled: b.Disabled,
 		Ordering: subscriptions.Ordering(b.Ordering), Format: subscriptions.Format(b.Format), Filter: text(b.Filter),
+		TraceContext: b.TraceContext,
 	}
 	if b.Timeout != nil {
 		if d, ok := parseSpan(&faults, "/timeout", *b.Timeout); ok {
@@ -130,6 +132,7 @@ type endpointPatch struct {
 	RateLimit     optional[rateLimit]         `json:"rate_limit,omitempty" doc:"Replaced as a whole; null takes it away."`
 	Ordering      optional[string]            `json:"ordering,omitempty" nullable:"true" doc:"none or group; holds for events accepted from then on."`
 	Format        optional[string]            `json:"format,omitempty" nullable:"true" doc:"raw or cloudevents; holds for attempts from then on."`
+	TraceContext  optional[bool]              `json:"trace_context,omitempty" nullable:"true" doc:"Whether attempts carry a traceparent header, from then on."`
 	Timeout       optional[string]            `json:"timeout,omitempty" nullable:"true" example:"15s"`
 	RetrySchedule optional[[]string]          `json:"retry_schedule,omitempty" nullable:"true" doc:"Replaced as a whole."`
 	TLS           optional[tlsPatch]          `json:"tls,omitempty" doc:"What it does not name stays; null takes it all away."`
@@ -151,7 +154,7 @@ func (b endpointPatch) read() (subscriptions.EndpointPatch, error) {
 	var faults fault.Fields
 	p := subscriptions.EndpointPatch{
 		URL: b.URL.Optional, UID: b.UID.Optional, Description: b.Description.Optional, EventTypes: b.EventTypes.Optional,
-		Filter:      b.Filter.Optional,
+		Filter: b.Filter.Optional, TraceContext: b.TraceContext.Optional,
 		Kind:        convert(b.Kind, func(text string) (subscriptions.Kind, bool) { return subscriptions.Kind(text), true }),
 		Headers:     convert(b.Headers, func(h map[string]string) ([]signer.Header, bool) { return readHeaders(h), true }),
 		MaxInFlight: convert(b.MaxInFlight, func(w whole) (int, bool) { return int(w), true }),

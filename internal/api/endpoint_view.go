@@ -27,6 +27,7 @@ type endpointView struct {
 	RetrySchedule       []string          `json:"retry_schedule" nullable:"true" example:"[\"1m\",\"5m\"]" doc:"null: the default."`
 	TLS                 *tlsView          `json:"tls" doc:"Its own authorities and client certificate; null: none."`
 	Format              string            `json:"format" enum:"raw,cloudevents"`
+	TraceContext        bool              `json:"trace_context" doc:"Whether attempts carry a traceparent header, where there is a trace."`
 	Kind                string            `json:"kind" enum:"push,pull" doc:"push: deliveries are posted to its URL; pull: its owner fetches them."`
 	Metadata            metadata          `json:"metadata"`
 	Status              string            `json:"status" enum:"enabled,disabled,dead"`
@@ -61,7 +62,7 @@ func viewEndpoint(e subscriptions.Endpoint) endpointView {
 		Description: e.Description, EventTypes: append([]string{}, e.EventTypes...), Filter: e.Filter, Headers: viewHeaders(e.Headers),
 		Signature: viewSignature(e), MaxInFlight: e.MaxInFlight, Timeout: formatSpan(e.Timeout),
 		RetrySchedule: formatSpans(e.RetrySchedule), RateLimit: viewRateLimit(e.RateLimit),
-		Ordering: string(e.Ordering), TLS: viewTLS(e.TLS), Format: string(e.Format), Kind: string(e.Kind), Metadata: shown(e.Metadata),
+		Ordering: string(e.Ordering), TLS: viewTLS(e.TLS), Format: string(e.Format), TraceContext: e.TraceContext, Kind: string(e.Kind), Metadata: shown(e.Metadata),
 		Status: string(e.Status), StatusReason: e.StatusReason, StatusChangedAt: stamp(e.StatusChangedAt),
 		ConsecutiveFailures: e.ConsecutiveFailures, FailingSince: stampOf(e.FailingSince), LastError: e.LastError,
 		Breaker: breakerView{

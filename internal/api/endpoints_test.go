@@ -17,12 +17,12 @@ func TestEndpointAnswer(t *testing.T) {
 		"headers": {"X-Api-Key": "k", "Authorization": "Basic YTpi"}, "max_in_flight": 5.0, "timeout": "1m",
 		"rate_limit": {"per": "90m", "limit": 100.0},
 		"retry_schedule": ["1s", "1d", "90m"], "metadata": {"n": 9007199254740993},
-		"ordering": "group", "kind": "push", "format": "cloudevents", "filter": null, "tls": null, "disabled": true}`})
+		"ordering": "group", "kind": "push", "format": "cloudevents", "trace_context": true, "filter": null, "tls": null, "disabled": true}`})
 	got := res.tree(t)
 	want := map[string]string{
 		"tenant_id": tenant, "uid": "shop", "url": "https://example.com/hook?x=1", "description": "the shop",
 		"event_types": "[order.*]", "headers": "map[Authorization:Basic YTpi X-Api-Key:k]", "max_in_flight": "5",
-		"timeout": "1m", "retry_schedule": "[1s 1d 1h30m]", "ordering": "group", "rate_limit": "map[limit:100 per:1h30m]", "kind": "push", "format": "cloudevents",
+		"timeout": "1m", "retry_schedule": "[1s 1d 1h30m]", "ordering": "group", "rate_limit": "map[limit:100 per:1h30m]", "kind": "push", "format": "cloudevents", "trace_context": "true",
 		"filter": "<nil>", "status": "disabled", "status_reason": "disabled_by_user", "consecutive_failures": "0",
 		"failing_since": "<nil>", "last_error": "<nil>", "paused_until": "<nil>",
 		"breaker": "map[next_probe_at:<nil> since:<nil> state:closed]",
@@ -97,6 +97,8 @@ func TestEndpointRefusals(t *testing.T) {
 		`{"url":"https://a.example/","rate_limit":"100/1s"}`:                                        "/rate_limit",
 		`{"url":"https://a.example/","ordering":"fifo"}`:                                            "/ordering",
 		`{"url":"https://a.example/","ordering":true}`:                                              "/ordering",
+		`{"url":"https://a.example/","trace_context":"yes"}`:                                        "/trace_context",
+		`{"url":"https://a.example/","trace_context":true,"headers":{"traceparent":"x"}}`:           "/headers/traceparent",
 		`{"url":"https://a.example/","tls":{"ca":"x"}}`:                                             "/tls/ca",
 		`{"url":"https://a.example/","format":"xml"}`:                                               "/format",
 		`{"url":"https://a.example/","kind":"throw"}`:                                               "/kind",

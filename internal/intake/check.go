@@ -12,6 +12,7 @@ import (
 	"github.com/postrider/postrider/internal/audit"
 	"github.com/postrider/postrider/internal/fault"
 	"github.com/postrider/postrider/internal/id"
+	"github.com/postrider/postrider/internal/traceparent"
 	"github.com/postrider/postrider/subscriptions"
 )
 
@@ -45,9 +46,10 @@ type request struct {
 	key       string // "": none
 	digest    digest // of all the events together: what a repeated key is held against; zero if nothing makes it repeatable
 	items     []item
-	bytes     int         // of the payloads
-	only      *id.ID      // a test's endpoint: this one alone, whatever it subscribes to
-	tester    audit.Actor // who tests
+	bytes     int                 // of the payloads
+	only      *id.ID              // a test's endpoint: this one alone, whatever it subscribes to
+	tester    audit.Actor         // who tests
+	trace     traceparent.Context // of the call; zero: none
 }
 
 // item is one event of a request, in the form that is stored.

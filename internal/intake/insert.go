@@ -21,12 +21,14 @@ func (i *Intake) commit(ctx context.Context, reqs []*request, patience time.Dura
 	var verdicts []verdict
 	var deliveries []dispatcher.NewDelivery
 	var made int
+	ctx, stored := i.storing(ctx, reqs)
 	err := pg.InTx(ctx, rides{i.db}, func(tx pgx.Tx) error {
 		r, _ := tx.(*ride) // what rides begin
 		var err error
 		verdicts, deliveries, made, err = i.insert(ctx, r, reqs, i.now(), patience)
 		return err
 	})
+	stored(err)
 	if err != nil {
 		return nil, err
 	}

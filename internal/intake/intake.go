@@ -61,6 +61,8 @@ type Deps struct {
 	Accepted func(events int) // called after a commit with how many events it made; nil: nobody counts
 	// Committed is called with how many events requests put into one transaction together; nil: nobody counts.
 	Committed func(events int)
+	// Tracer hears of what is enqueued; nil: nothing is traced.
+	Tracer Tracer
 	// Types knows the schemas of event types; nil: there are none.
 	Types    *subscriptions.Catalogue
 	Log      zerolog.Logger // of the fan-out of what producers enqueue within transactions; the zero one writes nothing
@@ -85,6 +87,7 @@ type Intake struct {
 	searches     *pg.Searches
 	searchBudget time.Duration
 	types        *subscriptions.Catalogue
+	tracer       Tracer
 	filters      filter.Cache
 	queue        *queue
 	fan          fan
@@ -112,7 +115,7 @@ func New(d Deps) *Intake {
 	}
 	i := &Intake{
 		db: d.DB, ids: d.IDs, now: d.Now, maxPayload: d.MaxPayload, wake: d.Wake, accepted: d.Accepted, searches: d.Searches, searchBudget: d.SearchBudget,
-		types: d.Types, fan: newFan(d.Log),
+		types: d.Types, tracer: d.Tracer, fan: newFan(d.Log),
 	}
 	i.queue = newQueue(i.commit)
 	i.queue.tell = d.Committed
@@ -149,7 +152,7 @@ func (i *Intake) Take(ctx context.Context, c Call) (rs []Receipt, replayed bool,
 		return nil, false, err
 	}
 	r.tenantUID = c.TenantUID
-	return i.queue.do(ctx, r)
+	return i.enqueue(ctx, r, c)
 }
 
 // Accept is Take for a tenant by its id.
@@ -171,7 +174,7 @@ func (i *Intake) AcceptTest(ctx context.Context, endpoint, tenant id.ID, ev Even
 		return Receipt{}, err
 	}
 	r.only, r.tester = &endpoint, audit.ActorOf(ctx)
-	rs, _, err := i.queue.do(ctx, r)
+	rs, _, err := i.enqueue(ctx, r, Call{Tenant: tenant, Events: []Event{ev}})
 	if err != nil {
 		return Receipt{}, err
 	}

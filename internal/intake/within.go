@@ -35,6 +35,12 @@ var errRepeatable = errors.New("accept events within a transaction: a call with 
 // order with others of their groups as if another process had accepted them: see ordering.go.
 func (i *Intake) AcceptIn(ctx context.Context, tx pgx.Tx, calls []Call, now time.Time) (_ []Answer, accepted func(), err error) {
 	answers := make([]Answer, len(calls))
+	spans := make([]EnqueueSpan, len(calls))
+	defer func() {
+		for n, span := range spans {
+			finish(span, answers[n].Receipts, false, errors.Join(answers[n].Err, err))
+		}
+	}()
 	var reqs []*request
 	var places []int
 	for n, c := range calls {
@@ -51,6 +57,7 @@ func (i *Intake) AcceptIn(ctx context.Context, tx pgx.Tx, calls []Call, now time
 			return nil, nil, errRepeatable
 		}
 		r.tenantUID = c.TenantUID
+		spans[n] = i.begin(ctx, r, c)
 		reqs, places = append(reqs, r), append(places, n)
 	}
 	if len(reqs) == 0 {

@@ -10,6 +10,7 @@ import (
 	"github.com/postrider/postrider/dispatcher"
 	"github.com/postrider/postrider/internal/audit"
 	"github.com/postrider/postrider/internal/id"
+	"github.com/postrider/postrider/internal/traceparent"
 )
 
 const (
@@ -55,7 +56,7 @@ func (i *Intake) noteTest(b *pgx.Batch, d *draft) {
 // add puts an event and its deliveries into the rows.
 func (i *Intake) add(rows *rows, d *draft, n int, now time.Time) {
 	i.addDeliveries(rows, d, n, now)
-	rows.addEvent(d.tenant, &d.items[n], &d.events[n])
+	rows.addEvent(d.tenant, &d.items[n], &d.events[n], d.trace)
 }
 
 // addDeliveries makes those of an event. A deliver_at that has passed is now, and not kept.
@@ -81,15 +82,15 @@ func (i *Intake) addDeliveries(rows *rows, d *draft, n int, now time.Time) {
 // the driver's buffer makes it grow again.
 const eventsSQL = `
 INSERT INTO events (shard, id, tenant_id, uid, type, content_type, payload, group_key, deliver_at, delivery_ids, skipped,
-    metadata)
+    metadata, trace)
 SELECT e.shard, e.id, e.tenant_id, e.uid, e.type, coalesce(e.content_type, @json),
     substring(p.payloads FROM e.payload_from FOR e.payload_size), e.group_key, e.deliver_at,
-    (@deliveries::bigint[])[e.delivery_from : e.delivery_from + e.delivery_count - 1], e.skipped::jsonb, e.metadata::jsonb
+    (@deliveries::bigint[])[e.delivery_from : e.delivery_from + e.delivery_count - 1], e.skipped::jsonb, e.metadata::jsonb, e.trace
 FROM unnest(@shards::smallint[], @ids::bigint[], @tenants::bigint[], @uids::text[], @types::text[],
     @content_types::text[], @payload_froms::integer[], @payload_sizes::integer[], @group_keys::text[], @deliver_ats::timestamptz[],
-    @delivery_froms::integer[], @delivery_counts::integer[], @skipped::text[], @metadata::text[])
+    @delivery_froms::integer[], @delivery_counts::integer[], @skipped::text[], @metadata::text[], @traces::bytea[])
     AS e (shard, id, tenant_id, uid, type, content_type, payload_from, payload_size, group_key, deliver_at,
-        delivery_from, delivery_count, skipped, metadata)
+        delivery_from, delivery_count, skipped, metadata, trace)
 CROSS JOIN (SELECT @payloads::bytea) AS p (payloads)`
 
 // rows gathers the rows of all buckets as columns and queues them in chunks.
@@ -108,6 +109,7 @@ type eventColumns struct {
 	contentTypes                       nullable[string] // NULL: JSON
 	uids, groupKeys, skipped, metadata nullable[string]
 	deliverAts                         nullable[time.Time]
+	traces                             [][]byte // nil as long as no event has one
 	payloads                           [][]byte // one after the other, as the ids of deliveries
 	deliveries                         []int64
 	payload, delivery                  parts // where an event's own are among them
@@ -143,8 +145,19 @@ func (c *nullable[T]) arg() []*T {
 	return c.values
 }
 
+// addTrace comes after the event's id. Events without a trace, as all are while nothing is traced, cost nothing.
+func (c *eventColumns) addTrace(trace traceparent.Context) {
+	if c.traces == nil && !trace.Valid() {
+		return
+	}
+	if c.traces == nil {
+		c.traces = make([][]byte, len(c.ids)-1, cap(c.ids))
+	}
+	c.traces = append(c.traces, trace.Bytes())
+}
+
 // addEvent comes after the event's deliveries.
-func (r *rows) addEvent(tenant id.ID, it *item, e *event) {
+func (r *rows) addEvent(tenant id.ID, it *item, e *event, trace traceparent.Context) {
 	ev := &r.ev
 	ev.shards, ev.ids, ev.tenants = append(ev.shards, tenant.Shard), append(ev.ids, e.n), append(ev.tenants, tenant.N)
 	ev.types = append(ev.types, it.Type)
@@ -158,6 +171,7 @@ func (r *rows) addEvent(tenant id.ID, it *item, e *event) {
 	ev.skipped.add(e.skipped)
 	ev.metadata.add(optional(&it.metadata))
 	ev.deliverAts.add(e.deliverAt)
+	ev.addTrace(trace)
 	ev.payloads = append(ev.payloads, it.Payload)
 	ev.payload.add(len(it.Payload))
 	ev.delivery.add(e.fanOut)
@@ -196,7 +210,7 @@ func (r *rows) flushEvents() {
 		"content_types": ev.contentTypes.arg(), "json": defaultContentType, "payloads": joined(ev.payloads, int(ev.payload.next)),
 		"payload_froms": ev.payload.from, "payload_sizes": ev.payload.size, "group_keys": ev.groupKeys.arg(),
 		"deliver_ats": ev.deliverAts.arg(), "deliveries": ev.deliveries, "delivery_froms": ev.delivery.from,
-		"delivery_counts": ev.delivery.size, "skipped": ev.skipped.arg(), "metadata": ev.metadata.arg(),
+		"delivery_counts": ev.delivery.size, "skipped": ev.skipped.arg(), "metadata": ev.metadata.arg(), "traces": ev.traces,
 	})
 	r.ev = eventColumns{}
 }
