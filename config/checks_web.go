@@ -91,3 +91,16 @@ func checkColour(text string) error {
 	}
 	return nil
 }
+
+// checkCollector wants where OTLP goes by HTTP. What it refuses is not repeated: it may have a password in it.
+func checkCollector(text string) error {
+	const right = "want one such as http://127.0.0.1:4318"
+	parsed, err := url.Parse(text)
+	switch {
+	case err != nil || parsed.Scheme != "https" && parsed.Scheme != "http" || parsed.Hostname() == "":
+		return errors.New("is not the URL of a collector, " + right)
+	case parsed.User != nil || parsed.RawQuery != "" || parsed.Fragment != "":
+		return errors.New("has a user, a query or a fragment, " + right + "; credentials go into tracing.headers")
+	}
+	return nil
+}

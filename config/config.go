@@ -21,6 +21,7 @@ type Config struct {
 	Metrics   Metrics
 	Database  Database
 	Log       Log
+	Tracing   Tracing
 	Secrets   Secrets
 	Delivery  Delivery
 	Events    Events
@@ -87,6 +88,17 @@ const (
 	LogJSON    = "json"
 	LogConsole = "console"
 )
+
+// Tracing is where spans go.
+type Tracing struct {
+	Endpoint    string          // of the collector: an http or https URL; "": nothing is traced
+	Sample      float64         // the share of the traces that begin here
+	Headers     []TracingHeader `json:"-"` // of the exports; their values are tokens
+	ServiceName string
+}
+
+// TracingHeader is a header of the exports.
+type TracingHeader struct{ Name, Value string }
 
 // Secrets are the keys that endpoints' secrets are encrypted with.
 type Secrets struct {

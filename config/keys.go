@@ -87,6 +87,15 @@ var keys = []key{
 	entry("log.format", LogJSON, "json, or console for people",
 		textKind("format"), func(c *Config) *string { return &c.Log.Format }, oneOf(LogJSON, LogConsole)),
 
+	entry("tracing.endpoint", "", "OpenTelemetry collector that traces go to by OTLP over HTTP, such as http://127.0.0.1:4318; none means that nothing is traced",
+		textKind("url"), func(c *Config) *string { return &c.Tracing.Endpoint }, optional(checkCollector)),
+	entry("tracing.sample", "1", "share of the traces that begin here, 0 to 1; of one that a caller began, the caller decides",
+		fractionKind, func(c *Config) *float64 { return &c.Tracing.Sample }, within[float64](0, 1, nil)),
+	entry("tracing.headers", "", "headers of the exports, name=value each, such as authorization=Bearer …",
+		tracingHeaderKind, func(c *Config) *[]TracingHeader { return &c.Tracing.Headers }),
+	entry("tracing.service_name", "postrider", "what the process is called in traces",
+		textKind("name"), func(c *Config) *string { return &c.Tracing.ServiceName }, checkNotEmpty),
+
 	entry("secrets.keys", "", "keys that encrypt endpoints' secrets, base64 of 32 bytes each (openssl rand -base64 32); the first encrypts, all decrypt",
 		secretKeyKind, func(c *Config) *[][32]byte { return &c.Secrets.Keys }, checkDistinct),
 	entry("secrets.key_file", "", "file with the secrets.keys instead, one a line; other users of the machine must have no access to it",

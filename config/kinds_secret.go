@@ -5,6 +5,8 @@ import (
 	"errors"
 	"net/url"
 	"strings"
+
+	"golang.org/x/net/http/httpguts"
 )
 
 // redacted stands wherever a secret would.
@@ -66,6 +68,18 @@ var mailURLKind = secretly(single("url", func(text string) (string, error) { ret
 	scheme, _, _ := strings.Cut(text, ":")
 	return scheme + "://" + redacted
 }))
+
+// Of a token that was given without a name, all but the = at its end would be the name: so not even that is shown.
+var tracingHeaderKind = secretly(listOf(single("header", parseTracingHeader, func(TracingHeader) any { return redacted }), splitCommas))
+
+func parseTracingHeader(text string) (TracingHeader, error) {
+	name, value, ok := strings.Cut(text, "=")
+	h := TracingHeader{strings.TrimSpace(name), strings.TrimSpace(value)}
+	if !ok || !httpguts.ValidHeaderFieldName(h.Name) || h.Value == "" || !httpguts.ValidHeaderFieldValue(h.Value) {
+		return TracingHeader{}, errors.New("is not a header, want name=value")
+	}
+	return h, nil
+}
 
 var proxyURLKind = secretly(single("url", func(text string) (*url.URL, error) {
 	if text == "" {

@@ -55,6 +55,15 @@ var everyKey = []struct {
 	{"database.migrate_on_start", "Database.MigrateOnStart", false, sample{"true", true}, sample{"false", false}, sample{"true", true}},
 	{"log.level", "Log.Level", zerolog.InfoLevel, sample{"debug", zerolog.DebugLevel}, sample{"disabled", zerolog.Disabled}, sample{"warn", zerolog.WarnLevel}},
 	{"log.format", "Log.Format", "json", sample{"console", "console"}, sample{"json", "json"}, sample{"console", "console"}},
+	{"tracing.endpoint", "Tracing.Endpoint", "", sample{"http://a:1", "http://a:1"}, sample{"https://b", "https://b"}, sample{"http://c/x", "http://c/x"}},
+	{"tracing.sample", "Tracing.Sample", 1.0, sample{"0", 0.0}, sample{"0.1", 0.1}, sample{"1", 1.0}},
+	{
+		"tracing.headers", "Tracing.Headers", []TracingHeader(nil),
+		sample{"a=b", []TracingHeader{{"a", "b"}}},
+		sample{"a=b=, c = Bearer d", []TracingHeader{{"a", "b="}, {"c", "Bearer d"}}},
+		sample{"x-token=t", []TracingHeader{{"x-token", "t"}}},
+	},
+	{"tracing.service_name", "Tracing.ServiceName", "postrider", sample{"a", "a"}, sample{"b c", "b c"}, sample{"d", "d"}},
 	{
 		"secrets.keys", "Secrets.Keys", [][32]byte(nil),
 		sample{keyA, [][32]byte{fill('A')}},

@@ -33,6 +33,10 @@ database.max_conns 16 default
 database.migrate_on_start false default
 log.level info default
 log.format json default
+tracing.endpoint - default
+tracing.sample 1 default
+tracing.headers - default
+tracing.service_name postrider default
 secrets.keys - default
 secrets.key_file - default
 delivery.retry_schedule 1m,5m,30m,2h,6h default

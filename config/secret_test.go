@@ -33,6 +33,7 @@ var canaries = map[string][]string{
 	},
 	"bootstrap.admin_key":        {"c4n4ry", "c4n4ryc4n4ryc4n4ry", "c4n4ry c4n4ry c4n4ry", "c4n4ry\nc4n4ryc4n4ry", "c4n4ryé234567890", "c4n4ry\x00"},
 	"console.oidc.client_secret": {"c4n4ry", "c4n4ry c4n4ry", "c4n4ry\n"},
+	"tracing.headers":            {"authorization=c4n4ry", "c4n4ry", "c4n4ry==", "a=b,c4n4ry", "a=c4n4ry\x00", "=c4n4ry"},
 	"alerts.urls": {
 		"slack://hook:c4n4ry@webhook", "c4n4ry", "slack:c4n4ry", "://c4n4ry", "smtp://u:c4n4ry@h?to=a,b", "smtp://u:%zc4n4ry", "slack://a,c4n4ry",
 		"discord://c4n4ry@1 x c4n4ry", "telegram://h:c4n4ry@telegram", "c4n4ry slack://a", "generic://h/c4n4ry?x=c4n4ry#c4n4ry",

@@ -54,7 +54,7 @@ func (s settings) command(t *testing.T, args ...string) *exec.Cmd {
 		case key == anotherBinary:
 			cmd.Path = value
 			continue
-		case !strings.HasPrefix(key, "SSL_"): // those are Go's
+		case !strings.HasPrefix(key, "SSL_") && !strings.HasPrefix(key, "OTEL_"): // those are Go's and OpenTelemetry's
 			key = "POSTRIDER_" + key
 		}
 		cmd.Env = append(cmd.Env, key+"="+value)

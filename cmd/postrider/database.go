@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/postrider/postrider/config"
@@ -31,8 +32,8 @@ var (
 )
 
 // openDatabase connects. An older schema is brought up to date if the configuration says so, else refused.
-func openDatabase(ctx context.Context, c config.Database) (*database, error) {
-	pool, err := openPool(ctx, c, int(c.MaxConns))
+func openDatabase(ctx context.Context, c config.Database, tracer pgx.QueryTracer) (*database, error) {
+	pool, err := openPool(ctx, c, int(c.MaxConns), tracer)
 	if err != nil {
 		return nil, err
 	}
@@ -58,11 +59,11 @@ func withoutQueue(c config.Database) (rest config.Database, queue int) {
 }
 
 // openPool connects to what database.url leads to.
-func openPool(ctx context.Context, c config.Database, conns int) (*pgxpool.Pool, error) {
+func openPool(ctx context.Context, c config.Database, conns int, tracer pgx.QueryTracer) (*pgxpool.Pool, error) {
 	if c.Pooled() {
-		return pg.OpenPooled(ctx, c.URL, conns)
+		return pg.OpenPooled(ctx, c.URL, conns, tracer)
 	}
-	return pg.Open(ctx, c.URL, conns)
+	return pg.OpenTraced(ctx, c.URL, conns, tracer)
 }
 
 // openQueue connects for the dispatcher's queue.
@@ -70,7 +71,7 @@ func (db *database) openQueue(ctx context.Context, c config.Database, conns int)
 	switch {
 	case conns == 0:
 	case c.Pooled():
-		db.queue, err = pg.OpenPooled(ctx, c.URL, conns)
+		db.queue, err = pg.OpenPooled(ctx, c.URL, conns, nil)
 	default:
 		db.queue, err = pg.OpenQueue(ctx, c.URL, conns)
 	}

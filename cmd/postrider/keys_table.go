@@ -20,7 +20,7 @@ type keyTable struct{ db *database }
 
 func openKeyTable(ctx context.Context, c config.Database) (keyring, error) {
 	c.MaxConns, c.MigrateOnStart = 2, false
-	db, err := openDatabase(ctx, c)
+	db, err := openDatabase(ctx, c, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -42,7 +42,7 @@ func newRetention(w world) *cobra.Command {
 		}
 		c := cfg.Database
 		c.MaxConns, c.MigrateOnStart = 4, false
-		db, err := openDatabase(cmd.Context(), c)
+		db, err := openDatabase(cmd.Context(), c, nil)
 		if err != nil {
 			return err
 		}

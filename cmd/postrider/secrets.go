@@ -43,7 +43,7 @@ func openSealedStore(ctx context.Context, cfg config.Config) (*sealedStore, erro
 	}
 	c := cfg.Database
 	c.MaxConns, c.MigrateOnStart = 2, false
-	db, err := openDatabase(ctx, c)
+	db, err := openDatabase(ctx, c, nil)
 	if err != nil {
 		return nil, err
 	}

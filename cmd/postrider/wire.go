@@ -33,6 +33,8 @@ type app struct {
 	db    *database
 	// manager is told how the process is; nil: nobody is.
 	manager *manager
+	// traces end with the parts, or with close if they never run.
+	traces traces
 	// sockets are open already. Running the parts closes them; close does when they never run.
 	sockets []net.Listener
 }
@@ -48,6 +50,7 @@ func (a *app) close() error {
 	for _, s := range a.sockets {
 		errs = append(errs, s.Close())
 	}
+	a.traces.close()
 	return errors.Join(append(errs, a.db.close())...)
 }
 
@@ -93,11 +96,16 @@ func wire(
 	if r.dispatcher {
 		conns, claims = withoutQueue(conns)
 	}
-	db, err := openDatabase(ctx, conns)
+	traces, err := newTraces(ctx, cfg.Tracing, log)
 	if err != nil {
 		return nil, err
 	}
-	w := &wiring{app: &app{log: log, db: db}, cfg: cfg, roles: r, stopping: make(chan struct{})}
+	db, err := openDatabase(ctx, conns, traces.statements)
+	if err != nil {
+		traces.close()
+		return nil, err
+	}
+	w := &wiring{app: &app{log: log, db: db, traces: traces}, cfg: cfg, roles: r, stopping: make(chan struct{})}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, w.close())
@@ -118,6 +126,7 @@ func wire(
 	if err := w.share(ctx); err != nil {
 		return nil, err
 	}
+	w.addTraces()
 	if err := w.addMetrics(ctx); err != nil {
 		return nil, err
 	}

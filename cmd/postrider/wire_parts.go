@@ -202,7 +202,7 @@ func (w *wiring) addDispatcher() {
 		Grace: c.Timeout + drainSlack,
 	}, dispatcher.Deps{
 		DB: w.db.pool, Queue: w.db.queue, Pooled: w.cfg.Database.Pooled(), IDs: w.db.ids, Now: w.db.clock.Now, Doer: client, Store: w.store, Desk: w.desk,
-		Metrics: w.metrics, Tally: w.tally, Log: w.log, WallTime: time.Now,
+		Metrics: w.metrics, Tally: w.tally, Tracer: w.traces.attempts, Log: w.log, WallTime: time.Now,
 	})
 	w.wake, w.accepted, w.forget = d.Wake, d.Accepted, d.Forget
 	w.loops[watch.Dispatcher] = d.Still
@@ -255,7 +255,7 @@ func (w *wiring) addAPI(ctx context.Context, open func(context.Context) (net.Lis
 		Sessions: w.sessions, Pages: pages, PublicURL: publicURL(w.cfg.HTTP, w.addr),
 		Audit: audit.NewLog(w.db.pool), Door: door, TrustedProxies: w.cfg.HTTP.TrustedProxies,
 		Ping: w.db.pool.Ping, Logger: w.log, MaxPayload: w.cfg.Events.MaxPayload, Version: buildVersion(),
-		AddressClass: egress.Class, Stats: w.stats, Requests: w.metrics,
+		AddressClass: egress.Class, Stats: w.stats, Requests: w.metrics, Tracer: w.traces.requests,
 		Processes: w.watch.Fleet, Standing: w.watch.Standing, Hanging: w.watch.Hanging,
 	}
 	if w.cfg.Metrics.Addr == "" {

@@ -65,7 +65,7 @@ func (w *wiring) share(ctx context.Context) error {
 	w.intake = intake.New(intake.Deps{
 		DB: db, IDs: w.db.ids, Now: now, MaxPayload: w.cfg.Events.MaxPayload, Accepted: w.metrics.Accepted, Committed: w.metrics.Committed,
 		Wake:  func(made []dispatcher.NewDelivery) { w.accepted(made) },
-		Types: w.store.Catalogue(), Searches: searches, Log: w.log,
+		Types: w.store.Catalogue(), Searches: searches, Log: w.log, Tracer: w.traces.enqueues,
 	})
 	w.jobs = jobs.New(jobs.Deps{
 		DB: db, IDs: w.db.ids, Now: now, Desk: w.desk, Intake: w.intake, Wake: wake, Log: w.log,

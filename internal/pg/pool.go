@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/multitracer"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -52,7 +53,12 @@ func settle(cfg *pgx.ConnConfig) {
 
 // Open makes a pool of at most maxConns connections and proves that it can connect.
 func Open(ctx context.Context, url string, maxConns int) (*pgxpool.Pool, error) {
-	return open(ctx, url, maxConns, nil)
+	return open(ctx, url, maxConns, nil, nil)
+}
+
+// OpenTraced is Open with a tracer that hears of the pool's statements; nil: nobody does.
+func OpenTraced(ctx context.Context, url string, maxConns int, tracer pgx.QueryTracer) (*pgxpool.Pool, error) {
+	return open(ctx, url, maxConns, nil, tracer)
 }
 
 // OpenQueue makes a pool for the statements of the queue. Its commits do not wait for the disk, which is right for a claim: one
@@ -66,7 +72,7 @@ func Open(ctx context.Context, url string, maxConns int) (*pgxpool.Pool, error) 
 func OpenQueue(ctx context.Context, url string, maxConns int) (*pgxpool.Pool, error) {
 	params := maps.Clone(byIndex)
 	params["synchronous_commit"] = "off"
-	return open(ctx, url, maxConns, params)
+	return open(ctx, url, maxConns, params, nil)
 }
 
 // byIndex leaves the planner no way but the indexes, once for all times that a statement is run. What it forbids it counts as
@@ -91,20 +97,23 @@ var planByIndexSQL = func() string {
 // SyncCommit queues what makes the commit of a transaction on a pool of OpenQueue wait for the disk.
 func SyncCommit(b *pgx.Batch) { b.Queue(`SELECT set_config('synchronous_commit', 'on', true)`) }
 
-func open(ctx context.Context, url string, maxConns int, params map[string]string) (*pgxpool.Pool, error) {
+func open(ctx context.Context, url string, maxConns int, params map[string]string, tracer pgx.QueryTracer) (*pgxpool.Pool, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, fmt.Errorf("read the database URL: %w", err)
 	}
 	settle(cfg.ConnConfig)
 	maps.Copy(cfg.ConnConfig.RuntimeParams, params)
-	return openConfig(ctx, cfg, maxConns)
+	return openConfig(ctx, cfg, maxConns, tracer)
 }
 
-func openConfig(ctx context.Context, cfg *pgxpool.Config, maxConns int) (*pgxpool.Pool, error) {
+func openConfig(ctx context.Context, cfg *pgxpool.Config, maxConns int, tracer pgx.QueryTracer) (*pgxpool.Pool, error) {
 	cfg.MaxConns = int32(min(maxConns, 1<<15)) //nolint:gosec // bounded just here
 	g := guard(cfg)
 	g.heed(cfg)
+	if tracer != nil {
+		cfg.ConnConfig.Tracer = multitracer.New(cfg.ConnConfig.Tracer, tracer)
+	}
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("open the database pool: %w", err)

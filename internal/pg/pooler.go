@@ -20,8 +20,8 @@ import (
 // statements itself (PgBouncer from 1.21 on, with max_prepared_statements) spares that when the URL says
 // default_query_exec_mode=cache_statement.
 //
-// It serves as the queue's pool too, where statements say each time what OpenQueue has them be (AsQueue).
-func OpenPooled(ctx context.Context, url string, maxConns int) (*pgxpool.Pool, error) {
+// tracer, unless it is nil, hears of the statements. It serves as the queue's pool too, where statements say each time what OpenQueue has them be (AsQueue).
+func OpenPooled(ctx context.Context, url string, maxConns int, tracer pgx.QueryTracer) (*pgxpool.Pool, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, fmt.Errorf("read the database URL: %w", err)
@@ -36,7 +36,7 @@ func OpenPooled(ctx context.Context, url string, maxConns int) (*pgxpool.Pool, e
 	if !strings.Contains(url, "default_query_exec_mode") {
 		cfg.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
 	}
-	pool, err := openConfig(ctx, cfg, maxConns)
+	pool, err := openConfig(ctx, cfg, maxConns, tracer)
 	if err != nil {
 		return nil, err
 	}

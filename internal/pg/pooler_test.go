@@ -31,7 +31,7 @@ func TestOpenPooledWantsTheRolesSettings(t *testing.T) {
 	alter := fmt.Sprintf(`ALTER ROLE "%s" IN DATABASE "%s" SET `, u.User.Username(), database)
 	refusal := func() string {
 		t.Helper()
-		pool, err := pg.OpenPooled(t.Context(), u.String(), 1)
+		pool, err := pg.OpenPooled(t.Context(), u.String(), 1, nil)
 		if err != nil {
 			return err.Error()
 		}
@@ -66,7 +66,7 @@ func TestAsQueueLastsAsLongAsItsBatch(t *testing.T) {
 	if _, err := owner.Exec(t.Context(), `DO $$ BEGIN EXECUTE format('ALTER ROLE %I IN DATABASE %I SET search_path = postrider', current_user, current_database()); END $$`); err != nil {
 		t.Fatal(err)
 	}
-	pool, err := pg.OpenPooled(t.Context(), pgtest.URL(t), 1)
+	pool, err := pg.OpenPooled(t.Context(), pgtest.URL(t), 1, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
