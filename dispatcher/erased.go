@@ -10,9 +10,9 @@ import (
 	"github.com/postrider/postrider/internal/pg"
 )
 
-// lateErasedSQL deletes attempts, just written, of deliveries that are not there any more: their tenant was erased while the request was on its
+// erasedSQL deletes attempts, just written, of deliveries that are not there any more: their tenant was erased while the request was on its
 // way. The lock has whoever erases wait for us, or us for them. Indexes attempts_pkey, deliveries_pkey, deliveries_finished_pkey.
-const lateErasedSQL = `
+const erasedSQL = `
 WITH late AS MATERIALIZED (
     SELECT r.shard, r.id, r.attempt FROM unnest(@shards::smallint[], @ids::bigint[], @attempts::bigint[]) AS r (shard, id, attempt)
      WHERE NOT EXISTS (SELECT FROM deliveries d WHERE d.shard = r.shard AND d.id = r.id FOR KEY SHARE)
@@ -38,7 +38,7 @@ func forgetErased(ctx context.Context, tx pgx.Tx, results []result, ended map[id
 	if err := pg.Indexed(ctx, tx); err != nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, lateErasedSQL, pgx.StrictNamedArgs{"shards": shards, "ids": ids, "attempts": attempts}); err != nil {
+	if _, err := tx.Exec(ctx, erasedSQL, pgx.StrictNamedArgs{"shards": shards, "ids": ids, "attempts": attempts}); err != nil {
 		return fmt.Errorf("forget attempts of what was erased: %w", err)
 	}
 	return nil

@@ -73,6 +73,31 @@ func TestLateResultChangesNothing(t *testing.T) {
 	}
 }
 
+// The tenant was erased while the request was on its way: nothing of it comes back with the answer.
+func TestALateResultOfWhatWasErasedLeavesNothing(t *testing.T) {
+	t.Parallel()
+	g := newGate()
+	w := newWorld(t, always(500))
+	w.enqueue(w.endpoint(), `{}`)
+	late := w.another(g.Do)
+	if _, err := late.claimOnce(t.Context(), t.Context(), allShards); err != nil {
+		t.Fatal(err)
+	}
+	<-g.arrived
+	for _, table := range []string{"deliveries", "events"} {
+		if _, err := w.db.Exec(t.Context(), `DELETE FROM `+table); err != nil {
+			t.Fatal(err)
+		}
+	}
+	g.answer <- 200
+	w.settle(late)
+	for _, table := range []string{"deliveries", "deliveries_finished", "attempts", "alerts"} {
+		if n := w.count(`SELECT count(*) FROM ` + table); n != 0 {
+			t.Errorf("%s has %d rows", table, n)
+		}
+	}
+}
+
 func TestTwoRescuersMakeOneRescue(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, always(200))

@@ -66,7 +66,8 @@ func TestEveryActIsInTheAuditLog(t *testing.T) {
 				if object := s.objectOf(c, answer); entry.text("object_id") != object {
 					t.Errorf("entry %d is about %s, not %s", i, entry.text("object_id"), object)
 				}
-				if tenant := entry.text("tenant_id"); (strings.HasPrefix(entry.text("object_id"), "key_") || strings.HasPrefix(entry.text("object_id"), "typ_") || strings.HasPrefix(c.path, "/v1/deliveries/") && c.audits == "job.created") != (tenant == "") {
+				if tenant := entry.text("tenant_id"); (strings.HasPrefix(entry.text("object_id"), "key_") || strings.HasPrefix(entry.text("object_id"), "typ_") || strings.HasPrefix(c.path, "/v1/deliveries/") && c.audits == "job.created" ||
+					entry.text("action") == "tenant.erased") != (tenant == "") {
 					t.Errorf("the tenant is %q: %v", tenant, entry)
 				}
 			}

@@ -104,8 +104,6 @@ var calls = []call{
 	{"GET", "/v1/api-keys", operator, "", false, false, "", "", 200, ""},
 	{"GET", "/v1/api-keys/{key}", operator, "", false, false, "", "", 200, ""},
 
-	{"GET", "/v1/processes", operator, "", false, false, "", "", 200, ""},
-
 	{"GET", "/v1/audit-log", admin, "", false, false, "", "", 200, ""},
 
 	{"DELETE", "/v1/tenants/{tenant}/schedules/{sch}", events, "", false, false, "", "", 204, "schedule.deleted"},
@@ -113,7 +111,7 @@ var calls = []call{
 	{"DELETE", "/v1/api-keys/{key}", operator, "", false, false, "", "", 204, "api_key.revoked"},
 	{"DELETE", "/v1/tenants/{tenant}/endpoints/{ep}", endpoints, "", false, false, "", "", 204, "endpoint.deleted"},
 	{"DELETE", "/v1/tenants/{tenant}", operator, "", false, false, "", "", 204, "tenant.deleted, endpoint.deleted by system, endpoint.deleted by system"},
-	{"POST", "/v1/tenants/{tenant}/erase", operator, `{"confirm":"{tenant}"}`, false, false, `{"confirm":1}`, "/confirm", 202, "tenant.erased"},
+	{"POST", "/v1/tenants/{tenant}/erase", operator, `{"confirm":"{tenant}"}`, false, false, `{"confirm":1}`, "/confirm", 202, "tenant.deleted, endpoint.deleted by system, endpoint.deleted by system, tenant.erased"},
 
 	{"GET", "/livez", nobody, "", false, false, "", "", 200, ""},
 	{"GET", "/readyz", nobody, "", false, false, "", "", 200, ""},

@@ -48,7 +48,7 @@ type newTenant struct {
 	Name         string   `json:"name" example:"Acme Events"`
 	ContactEmail *string  `json:"contact_email,omitempty" nullable:"true" example:"ops@acme.example"`
 	Metadata     metadata `json:"metadata,omitempty" nullable:"true" doc:"Anything you want to keep with it."`
-	Retention    *newKeep `json:"retention,omitempty" nullable:"true" doc:"For how long its history is kept, where that is not what holds for all."`
+	Retention    *newKeep `json:"retention,omitempty" doc:"For how long its history is kept, where that is not what holds for all."`
 }
 
 type newKeep struct {
@@ -119,7 +119,7 @@ type tenantPatch struct {
 	ContactEmail optional[string]   `json:"contact_email,omitempty" nullable:"true"`
 	Metadata     optional[metadata] `json:"metadata,omitempty" nullable:"true" doc:"Replaced as a whole."`
 
-	Retention optional[keepPatch] `json:"retention,omitempty" nullable:"true" doc:"null, here or within: as of all tenants. Only a key that is bound to no tenant changes it."`
+	Retention optional[keepPatch] `json:"retention,omitempty" doc:"null, here or within: as of all tenants. Only a key that is bound to no tenant changes it."`
 }
 
 type keepPatch struct {

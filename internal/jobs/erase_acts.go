@@ -32,7 +32,7 @@ const (
 //
 // Deliveries go before everything else, those in flight when their attempts have ended, so that nothing is recorded of them any
 // more. Of a delivery the row is locked by a statement before the one that deletes it and its attempts: whoever records an attempt that is
-// late looks for the row with a lock too (lateSQL in dispatcher), and either is waited for here or finds nothing and leaves nothing.
+// late looks for the row with a lock too (erasedSQL in dispatcher), and either is waited for here or finds nothing and leaves nothing.
 //
 // Indexes: deliveries_due, deliveries_finished_by_endpoint, events_by_tenant and primary keys; of what is rare, the bucket's part of one.
 var erasureActs = []erasureAct{

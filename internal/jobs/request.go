@@ -69,6 +69,8 @@ func (r *Request) settle(now time.Time) error {
 		r.settleFilter(&faults, cancellable, cancellable)
 	case Replay:
 		r.Window.settle(&faults, now)
+	case Erase:
+		faults.Addf("/kind", "is made by Jobs.Erase")
 	}
 	return faults.Err()
 }
