@@ -36,6 +36,7 @@ var classes = map[string]Class{
 	"jobs": Distributed, "job_chunks": Distributed, "schedules": Distributed, "schedule_occurrences": Distributed, "audit_log": Distributed,
 
 	"events_unrouted": Local, "traffic": Local, "sessions": Local, "portal_links": Local, "nodes": Local, "schema_compatibility": Local,
+	"service_alerts": Local, "alert_digest": Local, "alert_pace": Local, "canary": Local, "history_days": Local, "job_leases": Local,
 	"goose_db_version": Local,
 }
 
