@@ -18,9 +18,9 @@ func (w *world) desk() *alert.Desk {
 	return alert.NewDesk(w.db, w.ids.Next, func() time.Time { return w.now })
 }
 
-func (w *world) list(d *alert.Desk, tenant *id.ID, limit int, before id.ID) []alert.Alert {
+func (w *world) list(d *alert.Desk) []alert.Alert {
 	w.Helper()
-	out, err := d.List(w.Context(), alert.Filter{Tenant: tenant}, limit, before)
+	out, err := d.List(w.Context(), alert.Filter{}, 10, id.ID{})
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -34,7 +34,7 @@ func TestAnAlertIsReadAcknowledgedAndResolved(t *testing.T) {
 	f.Delivery = 77
 	w.raise(f)
 	d := w.desk()
-	a := w.list(d, nil, 10, id.ID{})[0]
+	a := w.list(d)[0]
 	want := alert.Alert{
 		ID: a.ID, Tenant: w.tenant, Endpoint: id.ID{Shard: w.tenant.Shard, N: w.endpoints[0]}, Kind: alert.EndpointBlocked,
 		State: alert.Open, Count: 1, Detail: "blocked", LastDelivery: a.LastDelivery, OpenedAt: a.OpenedAt, LastAt: a.LastAt,
@@ -152,7 +152,7 @@ func TestOpenAlertsAreCounted(t *testing.T) {
 	w := newWorld(t, 5)
 	d := w.desk()
 	w.raise(w.finding(0, alert.DeliveryFailed, ""), w.finding(1, alert.DeliveryFailed, ""), w.finding(2, alert.DeliveryFailed, ""))
-	all := w.list(d, nil, 10, id.ID{})
+	all := w.list(d)
 	if _, err := d.Acknowledge(t.Context(), all[0].ID, "x"); err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +225,7 @@ func TestTheAlertAboutAnEndpoint(t *testing.T) {
 			t.Errorf("endpoint %d: %+v, %v", n, got, err)
 		}
 	}
-	open := w.list(d, nil, 10, id.ID{})[0]
+	open := w.list(d)[0]
 	if _, err := d.Resolve(t.Context(), open.ID, "ann"); err != nil {
 		t.Fatal(err)
 	}

@@ -110,7 +110,7 @@ func TestAnAlertOfTheServiceIsReadAcknowledgedAndResolved(t *testing.T) {
 	w := newWorld(t, 0)
 	w.raiseService(alert.ServiceNoScheduler)
 	d := w.desk()
-	a := w.list(d, nil, 10, id.ID{})[0]
+	a := w.list(d)[0]
 	if a.Kind != alert.ServiceNoScheduler || !a.Tenant.IsZero() || !a.Endpoint.IsZero() || a.LastDelivery != nil || a.State != alert.Open || a.Count != 1 {
 		t.Errorf("got %+v", a)
 	}
