@@ -44,6 +44,7 @@ type options struct {
 	memoryDue         int
 	two               int
 	pages             int
+	retention         int
 
 	database string
 }
@@ -118,6 +119,7 @@ func parse() options {
 	flag.IntVar(&o.fairDue, "fair-due", 10_000, "deliveries due to the endpoint that hangs")
 	flag.IntVar(&o.memoryDue, "memory-due", 100_000, "due deliveries whose drain's memory is measured")
 	flag.IntVar(&o.two, "two", 10_000, "deliveries drained by one process and by two")
+	flag.IntVar(&o.retention, "retention", 10_000_000, "attempts of the part retention, over 40 days, of which 10 are over")
 	flag.IntVar(&o.pages, "pages", 4_000_000, "deliveries in the tables of the part pages, with a quarter more attempts")
 	flag.Parse()
 	o.database = os.Getenv(databaseVariable)

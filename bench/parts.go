@@ -49,6 +49,7 @@ func parts() []part {
 		{name: "two", run: (*bench).measureTwo},
 		{name: "backlog", run: (*bench).measureBacklog},
 		{name: "pages", once: true, run: (*bench).measurePages},
+		{name: "retention", once: true, run: (*bench).measureRetention},
 		{name: "snapshot", once: true, run: (*bench).measureSnapshot},
 		{name: "steady", once: true, run: (*bench).measureSteady},
 	}
