@@ -163,7 +163,8 @@ const (
 SELECT count(*) FILTER (WHERE a.state = 'open') AS open, count(*) FILTER (WHERE a.state = 'acknowledged') AS acknowledged,
     count(*) FILTER (WHERE a.opened_at >= @since AND a.opened_at < @until) AS opened,
     count(*) FILTER (WHERE a.resolved_at >= @since AND a.resolved_at < @until) AS resolved
-FROM alerts a WHERE a.state <> 'resolved' OR a.resolved_at >= @since`
+FROM (SELECT state, opened_at, resolved_at FROM alerts UNION ALL SELECT state, opened_at, resolved_at FROM service_alerts) a
+WHERE a.state <> 'resolved' OR a.resolved_at >= @since`
 
 	topSQL = `
 SELECT t.name AS tenant_name, coalesce(e.url, '') AS url, a.kind::text AS kind, a.state::text AS state, a.count

@@ -158,6 +158,7 @@ func TestADigestIsSentOnceByOneOfMany(t *testing.T) {
 	expect(t, "with nothing to say", to.firstLines()+log.messages(t), "alert.digest")
 	w.outage()
 	w.resolve(w.endpoints[0])
+	w.exec(`INSERT INTO service_alerts (id, kind, detail, last_notice_id, opened_at, last_at) VALUES (1, 'service.canary_failed', 'x', 1, $1, $1)`, w.now)
 	w.now = w.now.Add(23 * time.Hour)
 	digests()
 	expect(t, "before its time", to.firstLines(), "")
@@ -165,16 +166,16 @@ func TestADigestIsSentOnceByOneOfMany(t *testing.T) {
 	bad.answer(500)
 	digests()
 	messages := to.messages()
-	if len(messages) != 1 || messages[0]["event"] != "digest" || messages[0]["title"] != "Postrider digest: 3 open, 4 opened, 1 resolved" ||
+	if len(messages) != 1 || messages[0]["event"] != "digest" || messages[0]["title"] != "Postrider digest: 4 open, 5 opened, 1 resolved" ||
 		!strings.Contains(messages[0]["message"], "From 2026-11-30 08:00:00 UTC to 2026-12-01 08:00:00 UTC.") ||
 		strings.Count(messages[0]["message"], "\n- 1× acme: https://example.com/hook?[redacted], delivery.failing (") != 4 {
 		t.Errorf("%v", messages)
 	}
-	expect(t, "to the one that fails", bad.firstLines(), "Postrider digest: 3 open, 4 opened, 1 resolved")
+	expect(t, "to the one that fails", bad.firstLines(), "Postrider digest: 4 open, 5 opened, 1 resolved")
 	bad.answer(200)
 	w.now = w.now.Add(30 * time.Second)
 	digests()
-	expect(t, "again", to.firstLines()+" / "+bad.firstLines(), " / Postrider digest: 3 open, 4 opened, 1 resolved")
+	expect(t, "again", to.firstLines()+" / "+bad.firstLines(), " / Postrider digest: 4 open, 5 opened, 1 resolved")
 	if got := strings.Split(log.messages(t), "; "); !slices.Equal(got, []string{"alert.digest_failed", "alert.digest"}) {
 		t.Errorf("logged %v", got)
 	}
