@@ -77,7 +77,7 @@ func (h *house) start() {
 	server.Dir = h.dir
 	server.Env = append(slices.Clone(h.env), "POSTRIDER_DATABASE_URL="+h.database, "POSTRIDER_SECRETS_KEYS="+sealingKey)
 	h.opens(begin(h.t, server))
-	h.env = append(h.env, "POSTRIDER_URL="+h.proxy, "POSTRIDER_API_KEY="+pagesKey)
+	h.env = append(h.env, "POSTRIDER_URL="+h.proxy, "POSTRIDER_API_KEY="+pagesKey, "KEY="+pagesKey)
 }
 
 // opens waits until a server listens, on whatever port, and leads the proxy to it.
