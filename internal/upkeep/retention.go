@@ -169,49 +169,63 @@ func (r *Retention) countNeeded(ctx context.Context, v verdict) (n int64, err er
 const (
 	// lockWait is how long it stands in the queue for a lock, and everybody behind it.
 	lockWait = 100 * time.Millisecond
-	// actPatience is how long a statement may take under that lock.
-	actPatience = 3 * time.Second
+	// A statement may take dropPatience under that lock, or swapPatience if it puts a day together anew, which few days need: whoever
+	// writes waits for it.
+	dropPatience, swapPatience = 500 * time.Millisecond, 3 * time.Second
 	// lockPause is the first pause after a lock that did not come; each is twice as long as the one before, to a bound.
 	lockPause, longestLockPause = 500 * time.Millisecond, 30 * time.Second
+	// lockRest is how many times as long as it had the lock it keeps away afterwards: history goes in some minutes just as well.
+	lockRest = 10
 )
 
-const lockNotAvailable = "55P03"
+const lockNotAvailable, statementTimedOut = "55P03", "57014"
 
 // errNeeded is a partition that something has come to need since it was looked at.
 var errNeeded = errors.New("something needs it by now")
 
 // locked runs a transaction in which nobody else touches a table of history and one of its partitions. It waits for that lock no longer than
 // others can wait behind it, and asks again later: whoever holds it, such as a long report, goes on, and so do deliveries.
-func (r *Retention) locked(ctx context.Context, p part, act func(tx pgx.Tx) error) error {
+func (r *Retention) locked(ctx context.Context, p part, patience time.Duration, act func(tx pgx.Tx) error) error {
 	begun, told := time.Now(), false
 	for pause := lockPause; ; pause = min(2*pause, longestLockPause) {
+		tried := time.Now()
 		err := pg.InTx(ctx, r.db, func(tx pgx.Tx) error {
-			if err := r.lock(ctx, tx, p); err != nil {
+			if err := r.lock(ctx, tx, p, patience); err != nil {
 				return err
 			}
 			return act(tx)
 		})
-		if !sqlstate(err, lockNotAvailable) || time.Since(begun)+pause > r.patience {
+		if err == nil {
+			return rest(ctx, min(lockRest*time.Since(tried), longestLockPause))
+		}
+		if !sqlstate(err, lockNotAvailable) && !sqlstate(err, statementTimedOut) || time.Since(begun)+pause > r.patience {
 			return err //nolint:wrapcheck // says it all
 		}
 		if !told {
 			told = true
 			r.log.Warn().Str("table", p.Table).Str("partition", p.Name).Msg("retention.waiting")
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
+		if rest(ctx, pause) != nil {
 			return errors.Join(ctx.Err(), err)
 		}
 	}
 }
 
-func (*Retention) lock(ctx context.Context, tx pgx.Tx, p part) error {
+func rest(ctx context.Context, pause time.Duration) error {
+	select {
+	case <-time.After(pause):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err() //nolint:wrapcheck // the context's
+	}
+}
+
+func (*Retention) lock(ctx context.Context, tx pgx.Tx, p part, patience time.Duration) error {
 	if err := pg.Indexed(ctx, tx); err != nil {
 		return err
 	}
 	const settle = `SELECT set_config('lock_timeout', $1, true), set_config('statement_timeout', $2, true)`
-	if _, err := tx.Exec(ctx, settle, fmt.Sprint(lockWait.Milliseconds()), fmt.Sprint(actPatience.Milliseconds())); err != nil {
+	if _, err := tx.Exec(ctx, settle, fmt.Sprint(lockWait.Milliseconds()), fmt.Sprint(patience.Milliseconds())); err != nil {
 		return fmt.Errorf("limit the wait for locks: %w", err)
 	}
 	if err := fence(ctx, tx); err != nil {
@@ -232,7 +246,7 @@ func (*Retention) lock(ctx context.Context, tx pgx.Tx, p part) error {
 
 // drop drops a day that nothing needs, which is looked at once more under the lock: a delivery may have been brought back meanwhile.
 func (r *Retention) drop(ctx context.Context, v verdict) error {
-	err := r.locked(ctx, v.part, func(tx pgx.Tx) error {
+	err := r.locked(ctx, v.part, dropPatience, func(tx pgx.Tx) error {
 		var isNeeded bool
 		if err := tx.QueryRow(ctx, `SELECT EXISTS (`+neededSQL(v.part)+`)`, r.stretch(v)).Scan(&isNeeded); err != nil {
 			return fmt.Errorf("look for what is unfinished: %w", err)

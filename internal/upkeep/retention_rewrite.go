@@ -45,7 +45,7 @@ func (r *Retention) rewrite(ctx context.Context, v verdict, needed int64) error 
 		return err
 	}
 	var stay int64
-	err := r.locked(ctx, v.part, func(tx pgx.Tx) (err error) {
+	err := r.locked(ctx, v.part, swapPatience, func(tx pgx.Tx) (err error) {
 		stay, err = r.swap(ctx, tx, w, needed)
 		return err
 	})
@@ -215,7 +215,7 @@ func (r *Retention) spareDefault(ctx context.Context, w *rewriting) error {
 	if blocks < manyBlocks {
 		return nil
 	}
-	err := r.locked(ctx, w.part, func(tx pgx.Tx) error {
+	err := r.locked(ctx, w.part, swapPatience, func(tx pgx.Tx) error {
 		for _, sql := range []string{
 			roomAgainSQL(w.Table),
 			fmt.Sprintf(`ALTER TABLE %s_default ADD CONSTRAINT not_of_the_day CHECK (NOT (id IS NOT NULL AND id >= %d AND id < %d)) NOT VALID`,

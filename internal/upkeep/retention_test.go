@@ -322,7 +322,7 @@ func TestWhatChangesMeanwhileIsMadeUpFor(t *testing.T) {
 	}
 	finished, events := read(tableFinished), read(tableEvents)
 	for _, w := range []*rewriting{at, ats} {
-		if err := p.locked(t.Context(), w.part, func(tx pgx.Tx) error { _, err := p.swap(t.Context(), tx, w, 0); return err }); err != nil {
+		if err := p.locked(t.Context(), w.part, swapPatience, func(tx pgx.Tx) error { _, err := p.swap(t.Context(), tx, w, 0); return err }); err != nil {
 			t.Fatal(err)
 		}
 	}
