@@ -208,27 +208,6 @@ func TestEveryReasonIsExplained(t *testing.T) {
 	}
 }
 
-func TestMetricsToWatchAreThere(t *testing.T) {
-	t.Parallel()
-	var known string
-	files, err := filepath.Glob("../internal/metrics/*.go")
-	if err != nil || len(files) == 0 {
-		t.Fatal(files, err)
-	}
-	for _, file := range files {
-		known += read(t, filepath.Join("internal/metrics", filepath.Base(file)))
-	}
-	named := regexp.MustCompile(`postrider_[a-z_]+`).FindAllString(read(t, "docs/operating.md"), -1)
-	if len(named) == 0 {
-		t.Fatal("docs/operating.md names no metric any more")
-	}
-	for _, name := range named {
-		if name != "postrider_producer" && !strings.Contains(known, `"`+name+`"`) { // which is a role of the database
-			t.Errorf("docs/operating.md names the metric %s, which there is not", name)
-		}
-	}
-}
-
 func TestLogLinesToWatchAreWritten(t *testing.T) {
 	t.Parallel()
 	var code strings.Builder

@@ -83,7 +83,7 @@ func TestEverySeriesIsThereFromTheStart(t *testing.T) {
 		"postrider_endpoints{health=dead} 0", "postrider_endpoints{health=healthy} 0", "postrider_enqueue_duration_seconds 0 0",
 		"postrider_events_accepted_total 0", "postrider_in_flight 0", "postrider_intake_commit_events 0 0",
 		"postrider_leases_lost_total 0", "postrider_leases_rescued_total 0", "postrider_oldest_due_seconds 0",
-		"postrider_oldest_overdue_seconds 0", "postrider_partitions_days_ahead 0", "postrider_record_attempts 0 0", "postrider_record_duration_seconds 0 0",
+		"postrider_oldest_overdue_seconds 0", "postrider_partitions_ahead 0", "postrider_record_attempts 0 0", "postrider_record_duration_seconds 0 0",
 		"postrider_records_failed_total 0", "postrider_alert_notices_oldest_seconds 0", "postrider_alert_notices_total{result=sent} 0",
 		"postrider_alert_notices_total{result=failed} 0", "postrider_alert_notices_total{result=given_up} 0",
 	}
@@ -177,10 +177,10 @@ func TestUpkeepIsThereBeforeItHasRun(t *testing.T) {
 	m.SetDefaultRows("events", 12)
 	got := read(t, reg)
 	for _, want := range []string{
-		"postrider_upkeep_runs_total{job=partitions,result=done} 0", "postrider_upkeep_runs_total{job=partitions,result=failed} 0",
-		"postrider_upkeep_last_success_timestamp_seconds{job=partitions} 0", "postrider_upkeep_runs_total{job=retention,result=done} 1",
-		"postrider_upkeep_runs_total{job=retention,result=failed} 1", "postrider_upkeep_last_success_timestamp_seconds{job=retention} 1.8e+09",
-		"postrider_partitions_days_ahead 7", "postrider_partitions_default_rows{table=events} 12",
+		"postrider_upkeep_runs_total{result=done,task=partitions} 0", "postrider_upkeep_runs_total{result=failed,task=partitions} 0",
+		"postrider_upkeep_last_success_timestamp_seconds{task=partitions} 0", "postrider_upkeep_runs_total{result=done,task=retention} 1",
+		"postrider_upkeep_runs_total{result=failed,task=retention} 1", "postrider_upkeep_last_success_timestamp_seconds{task=retention} 1.8e+09",
+		"postrider_partitions_ahead 7", "postrider_partitions_default_rows{table=events} 12",
 	} {
 		if !slices.Contains(got, want) {
 			t.Errorf("%s is not among\n%s", want, strings.Join(got, "\n"))

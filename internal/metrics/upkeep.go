@@ -7,7 +7,7 @@ import (
 )
 
 // upkeep has the figures of the role scheduler's jobs and of history's partitions. Of several processes one does each job: take the
-// sum of what is counted, and the max of the rest.
+// sum of what is counted, and the max of the rest. The label is not named job, which is Prometheus' own for what it scrapes.
 type upkeep struct {
 	runs        *prometheus.CounterVec
 	success     *prometheus.GaugeVec
@@ -19,14 +19,14 @@ func newUpkeep() upkeep {
 	return upkeep{
 		runs: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "postrider_upkeep_runs_total",
-			Help: "Runs of the scheduler's jobs in this process, by job and result.",
-		}, []string{"job", "result"}),
+			Help: "Runs of the scheduler's jobs in this process, by task and result.",
+		}, []string{"task", "result"}),
 		success: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "postrider_upkeep_last_success_timestamp_seconds",
 			Help: "When a job went well last in this process, in Unix seconds; 0: never.",
-		}, []string{"job"}),
+		}, []string{"task"}),
 		daysAhead: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "postrider_partitions_days_ahead",
+			Name: "postrider_partitions_ahead",
 			Help: "For how many whole days after today partitions are made; 0 in a process that does not make them.",
 		}),
 		defaultRows: prometheus.NewGaugeVec(prometheus.GaugeOpts{

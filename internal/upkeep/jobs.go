@@ -94,6 +94,9 @@ func New(d Deps) *Upkeep {
 	for _, j := range jobs {
 		d.Metrics.ExpectUpkeep(j.label())
 	}
+	for _, table := range partitioned {
+		d.Metrics.SetDefaultRows(table, 0)
+	}
 	return &Upkeep{log: d.Log, jobs: jobs, metrics: d.Metrics, now: d.Now, leases: newLeases(d.DB, d.Now)}
 }
 
