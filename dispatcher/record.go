@@ -102,6 +102,7 @@ func (d *Dispatcher) book(ctx context.Context, results []result, again bool) (wo
 	ctx, cancel := context.WithTimeout(ctx, dbPatience)
 	defer cancel()
 	now, results := d.deps.Now(), oneEach(results)
+	var closed []audit.Entry
 	err = pg.InTx(ctx, d.deps.Queue, func(tx pgx.Tx) error {
 		first := &pgx.Batch{}
 		pg.SyncCommit(first)
@@ -126,7 +127,7 @@ func (d *Dispatcher) book(ctx context.Context, results []result, again bool) (wo
 			return err
 		}
 		after := &pgx.Batch{}
-		var closed []audit.Entry
+		closed = nil
 		for shard, some := range byBucket(won) {
 			d.queueAftermath(after, shard, some, trouble, now, func(e audit.Entry) { closed = append(closed, e) })
 		}
@@ -138,6 +139,9 @@ func (d *Dispatcher) book(ctx context.Context, results []result, again bool) (wo
 		}
 		return audit.Write(audit.With(ctx, audit.System("dispatcher")), tx, d.deps.IDs.Next, closed...)
 	})
+	if err == nil {
+		d.logClosed(closed)
+	}
 	return won, err
 }
 

@@ -54,6 +54,7 @@ func (d *Dispatcher) recorded(results, won []result) {
 		}
 	}
 	d.tally(results, won)
+	d.logBreakers(won)
 	for _, r := range won {
 		endpoint := r.claimed.endpoint()
 		if !r.made && !r.noAttempt {
@@ -148,6 +149,7 @@ func (d *Dispatcher) logResult(r result) {
 		e.Str("reason", string(r.decision.Reason)).AnErr("cause", r.answer.err).Msg("delivery.not_attempted")
 		return
 	}
+	e.Str("attempt_id", id.Attempt.Format(id.ID{Shard: c.Shard, N: r.attemptID}))
 	e.Str("outcome", r.outcome.String()).Dur("took", r.answer.timings.total)
 	if r.answer.status != 0 {
 		e.Int("status", r.answer.status)
