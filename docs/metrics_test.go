@@ -19,7 +19,7 @@ func figures(t *testing.T) map[string]string {
 	one := []string{"x"}
 	reg := prometheus.NewRegistry()
 	m := metrics.New(reg, metrics.Labels{
-		Outcomes: one, States: one, Healths: one, Breakers: one, AlertKinds: one, Failures: one,
+		Outcomes: one, States: one, Healths: one, Breakers: one, AlertKinds: one, Failures: one, Roles: one,
 	})
 	m.ExpectUpkeep("x")
 	m.SetDefaultRows("x", 0)
