@@ -105,6 +105,7 @@ var calls = []call{
 	{"GET", "/v1/api-keys/{key}", operator, "", false, false, "", "", 200, ""},
 
 	{"GET", "/v1/audit-log", admin, "", false, false, "", "", 200, ""},
+	{"GET", "/v1/processes", operator, "", false, false, "", "", 200, ""},
 
 	{"DELETE", "/v1/tenants/{tenant}/schedules/{sch}", events, "", false, false, "", "", 204, "schedule.deleted"},
 	{"DELETE", "/v1/event-types/{type}", operator, "", false, false, "", "", 204, "event_type.deleted"},
