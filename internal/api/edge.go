@@ -180,6 +180,9 @@ func (s *server) log(r *http.Request, w *answer, t *trace, took time.Duration) {
 	if !t.key.IsZero() {
 		line = line.Str("key_id", id.Key.Format(t.key))
 	}
+	if s.isAct(r) {
+		line = line.Str("path", r.URL.Path[:min(len(r.URL.Path), mostPath)])
+	}
 	if t.err != nil {
 		line = line.Str("error", causeOf(t.err))
 	}
@@ -194,6 +197,16 @@ func (s *server) log(r *http.Request, w *answer, t *trace, took time.Duration) {
 		line = line.Bool("client_gone", true)
 	}
 	line.Msg("http.request")
+}
+
+// mostPath is how much of a path the log has: what is longer names nothing of ours.
+const mostPath = 256
+
+// isAct says whether the request is somebody's act on a thing, whose ids are in its path. Events that are enqueued are too many, and are
+// known by their own ids; other paths than these may hold a token.
+func (s *server) isAct(r *http.Request) bool {
+	return r.Method != http.MethodGet && r.Method != http.MethodHead && !s.enqueues[r.Pattern] &&
+		(strings.HasPrefix(r.URL.Path, "/v1/") || strings.HasPrefix(r.URL.Path, "/console/") || strings.HasPrefix(r.URL.Path, "/portal/"))
 }
 
 // count has the request counted under its route: a pattern of the mux, of which there are as many as there are calls.
