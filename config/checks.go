@@ -114,12 +114,15 @@ func checkDistinct(keys [][32]byte) error {
 	return nil
 }
 
+// noURL says what goes wrong most often: a password with characters that have a meaning in a URL.
+const noURL = "is not a URL (the characters / ? # @ : % and blanks of a password are written %2F %3F %23 %40 %3A %25 %20), "
+
 func checkDatabaseURL(text string) error {
 	const right = "want postgres://user:password@host:5432/database" //nolint:gosec // G101: nobody's password
 	parsed, err := url.Parse(text)                                   // not wrapped: it repeats the URL
 	switch {
 	case err != nil || ambiguous(text, parsed):
-		return errors.New("is not a URL (the characters / ? # @ : of a password are written %2F %3F %23 %40 %3A), " + right)
+		return errors.New(noURL + right)
 	case parsed.Scheme != "postgres" && parsed.Scheme != "postgresql":
 		return errors.New("is not a URL of PostgreSQL, " + right)
 	case !strings.Contains(text, "://"):

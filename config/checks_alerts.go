@@ -46,7 +46,7 @@ func checkMailURL(text string) error {
 	parsed, err := url.Parse(text)
 	switch {
 	case err != nil || strings.TrimSpace(text) != text:
-		return errors.New("is not a URL (the characters / ? # @ : of a password are written %2F %3F %23 %40 %3A), " + rightMailURL)
+		return errors.New(noURL + rightMailURL)
 	case parsed.Scheme != "smtp" && parsed.Scheme != "smtps":
 		return errors.New("is not the URL of an SMTP server, " + rightMailURL)
 	case parsed.Hostname() == "" || strings.Trim(parsed.Path, "/") != "" || parsed.Fragment != "":
