@@ -37,7 +37,7 @@ func letter(name string, of []story) (subject, text string) {
 			fmt.Fprintf(&b, "\n… and %d more.\n", len(sorted)-mailListed)
 			break
 		}
-		fmt.Fprintf(&b, "\n* %s\n  The endpoint %s, %s.\n", plain(place(s.EndpointURL)), s.endpointID(), state(s))
+		fmt.Fprintf(&b, "\n* %s\n  The endpoint %s %s.\n", plain(place(s.EndpointURL)), s.endpointID(), state(s))
 		if s.over() {
 			fmt.Fprintf(&b, "  It had trouble since %s.\n", s.OpenedAt.UTC().Format(stamp))
 			continue

@@ -56,7 +56,7 @@ func TestTheOwnerGetsOneMailAboutAllEndpoints(t *testing.T) {
 	}
 	text := body(m)
 	for _, want := range []string{
-		"this is about the webhooks of acme.", "* https://example.com/hook?[redacted]\n", "gets nothing more.\n  Since: 2026-11-30 09:00:00 UTC\n  Why: It answered 410 Gone.",
+		"this is about the webhooks of acme.", "* https://example.com/hook?[redacted]\n", " gets nothing more.\n  Since: 2026-11-30 09:00:00 UTC\n  Why: It answered 410 Gone.",
 		"What to do: your receiver said", "and 10 more",
 	} {
 		if !strings.Contains(text, want) {

@@ -56,9 +56,11 @@ func (s story) about() string {
 		if s.EndpointURL != "" {
 			fmt.Fprintf(&b, " (%s)", plain(place(s.EndpointURL)))
 		}
-		b.WriteString(", ")
+		b.WriteString(", alert ")
+	} else {
+		b.WriteString("Alert ")
 	}
-	fmt.Fprintf(&b, "alert %s, since %s, counted %d ", s.alertID(), s.OpenedAt.UTC().Format(stamp), s.Count)
+	fmt.Fprintf(&b, "%s, since %s, counted %d ", s.alertID(), s.OpenedAt.UTC().Format(stamp), s.Count)
 	if s.ResolvedAt != nil && s.over() {
 		fmt.Fprintf(&b, "in %v.", round(s.ResolvedAt.Sub(s.OpenedAt)))
 		if s.ResolvedBy != nil {

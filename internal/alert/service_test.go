@@ -233,3 +233,21 @@ func TestKindsOfTheServiceAreTheSchemas(t *testing.T) {
 		t.Errorf("the schema has %v, we have %v, %v", got, want, err)
 	}
 }
+
+// It concerns no tenant and no endpoint, and its message names none.
+func TestWhatIsSaidOfTheService(t *testing.T) {
+	t.Parallel()
+	w, to, log := newWorld(t, 0), newSink(t), &logged{}
+	d := alert.NewDesk(w.db, w.ids.Next, func() time.Time { return start })
+	if err := d.RaiseService(t.Context(), []alert.ServiceFinding{{Kind: alert.ServiceNoDispatcher, Detail: "None lives."}}, look); err != nil {
+		t.Fatal(err)
+	}
+	w.sendDue(w.sender(log, to.shoutrrr()), 1)
+	if len(to.got) != 1 {
+		t.Fatalf("%d messages; the log: %s", len(to.got), log.String())
+	}
+	want := "Postrider alert opened: service.no_dispatcher\nNone lives.\nWhat to do: start a process with the role dispatcher: nothing is delivered.\nAlert alr_"
+	if !strings.HasPrefix(to.got[0], want) || strings.Contains(to.got[0], "Tenant") {
+		t.Errorf("got %s", to.got[0])
+	}
+}
