@@ -32,7 +32,7 @@ func newTenantsCreate(w world) *cobra.Command {
 	var uid, email, events, attempts string
 	cmd, r := remoteCommand(w, &cobra.Command{Use: "create NAME", Short: "Make a tenant", Args: exactly("NAME")})
 	cmd.Flags().StringVar(&uid, "uid", "", "your own `name` for it, to use wherever its id is asked for")
-	cmd.Flags().StringVar(&email, "contact-email", "", "whom to write to")
+	cmd.Flags().StringVar(&email, "contact-email", "", "`address` to write to when its endpoints fail, where alerts.mail_url is set")
 	keepTenantFlags(cmd, &events, &attempts)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		fields := map[string]any{"name": args[0]}
@@ -57,8 +57,8 @@ func newTenantsCreate(w world) *cobra.Command {
 }
 
 func keepTenantFlags(cmd *cobra.Command, events, attempts *string) {
-	cmd.Flags().StringVar(events, "keep-events", "", "for how `long` its events and their payloads are kept, such as 90d")
-	cmd.Flags().StringVar(attempts, "keep-attempts", "", "for how `long` its attempts are kept")
+	cmd.Flags().StringVar(events, "keep-events", "", "`time` that its events and their payloads are kept, such as 90d; default: as the server has it")
+	cmd.Flags().StringVar(attempts, "keep-attempts", "", "`time` that its attempts are kept, such as 14d; default: as the server has it")
 	judge(cmd, "keep-events", spanOrDefault)
 	judge(cmd, "keep-attempts", spanOrDefault)
 }
@@ -97,12 +97,15 @@ func newTenantsUpdate(w world) *cobra.Command {
 		Example: "  postrider tenants update acme --keep-events 365d --keep-attempts default",
 	})
 	cmd.Flags().StringVar(&name, "name", "", "its `name`")
-	cmd.Flags().StringVar(&email, "contact-email", "", "whom to write to")
+	cmd.Flags().StringVar(&email, "contact-email", "", "another `address` to write to when its endpoints fail; empty: none")
 	keepTenantFlags(cmd, &events, &attempts)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		fields := map[string]any{}
 		setText(fields, "name", name)
 		setText(fields, "contact_email", email)
+		if email == "" && cmd.Flags().Changed("contact-email") {
+			fields["contact_email"] = nil
+		}
 		setKeep(fields, events, attempts)
 		if len(fields) == 0 {
 			return usagef(cmd, "nothing is to be changed: give a flag")
