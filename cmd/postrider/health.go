@@ -22,7 +22,7 @@ func newHealth(w world) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "health", Short: "Ask the server on this machine whether it is ready, as a health check", Args: exactly(),
 		Long: "Ask the server of this configuration, at http.addr on this machine, whether it is ready (/readyz): its database answers,\n" +
-			"and requests can be served. The exit code is 0 if it is, and 1 if it is not or does not answer within 3 s.\n" +
+			"and what its roles are for gets on. The exit code is 0 if it is, and 1 if it is not or does not answer within 3 s.\n" +
 			"For the health check of a container, where there is no other program.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			path := "/readyz"

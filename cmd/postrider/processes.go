@@ -32,6 +32,9 @@ type processList struct {
 func newProcesses(w world) *cobra.Command {
 	cmd, r := remoteCommand(w, &cobra.Command{
 		Use: "processes", Short: "Show which processes there are, and whether they work", Args: exactly(),
+		Long: "Show which processes there are, and whether they work. SEEN is when a process said last that it lives, which it does each\n" +
+			"10 s, and WORKED when its dispatcher or scheduler went round last. One whose part has not gone round for watch.dead_after is\n" +
+			"stuck; one that was not heard of for as long is dead, and is shown for five minutes. The key needs the scope admin.",
 	})
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return r.fetch(cmd.Context(), call{path: []string{"processes"}}, w.showProcesses)

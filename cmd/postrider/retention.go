@@ -30,7 +30,8 @@ func newRetention(w world) *cobra.Command {
 		Use: "retention", Short: "Drop history that is older than it is to be kept, now; or say what that would be", Args: exactly(),
 		Long: "Drop history that is older than retention.events, retention.attempts and tenants' own times, now. The role scheduler does\n" +
 			"so each hour; this is the same, for when you will not wait, and lends itself the job from it. With --dry-run it counts what\n" +
-			"would go and what would stay, and why, and changes nothing. It works on the database itself, also while servers run on it.",
+			"would go and what would stay, and why, and changes nothing. ROWS and STAYS of a day of which nothing goes are PostgreSQL's own\n" +
+			"estimate, 0 until it has counted. It works on the database itself, also while servers run on it.",
 	}
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only say what would go")
 	jsonFlag(cmd, &asJSON)
