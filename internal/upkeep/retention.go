@@ -174,8 +174,9 @@ const (
 	dropPatience, swapPatience = 500 * time.Millisecond, 3 * time.Second
 	// lockPause is the first pause after a lock that did not come; each is twice as long as the one before, to a bound.
 	lockPause, longestLockPause = 500 * time.Millisecond, 30 * time.Second
-	// lockRest is how many times as long as it had the lock it keeps away afterwards: history goes in some minutes just as well.
-	lockRest = 10
+	// lockRest is how many times as long as it had the lock it keeps away afterwards, up to longestLockRest: history goes in some minutes
+	// just as well.
+	lockRest, longestLockRest = 50, time.Second
 )
 
 const lockNotAvailable, statementTimedOut = "55P03", "57014"
@@ -196,7 +197,7 @@ func (r *Retention) locked(ctx context.Context, p part, patience time.Duration, 
 			return act(tx)
 		})
 		if err == nil {
-			return rest(ctx, min(lockRest*time.Since(tried), longestLockPause))
+			return rest(ctx, min(lockRest*time.Since(tried), longestLockRest))
 		}
 		if !sqlstate(err, lockNotAvailable) && !sqlstate(err, statementTimedOut) || time.Since(begun)+pause > r.patience {
 			return err //nolint:wrapcheck // says it all
