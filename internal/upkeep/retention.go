@@ -25,12 +25,13 @@ type Retention struct {
 	keep Keep
 
 	// patience is how long it tries for one lock. What it does not get has its turn in the next run.
-	patience time.Duration
+	patience    time.Duration
+	longestRest time.Duration // between two partitions
 }
 
 // NewRetention makes it. It starts nothing.
 func NewRetention(db *pgxpool.Pool, now func() time.Time, log zerolog.Logger, keep Keep) *Retention {
-	return &Retention{db: db, now: now, log: log, keep: keep, patience: 2 * time.Minute}
+	return &Retention{db: db, now: now, log: log, keep: keep, patience: 2 * time.Minute, longestRest: longestLockRest}
 }
 
 // outlook is what a run goes by.
@@ -197,7 +198,7 @@ func (r *Retention) locked(ctx context.Context, p part, patience time.Duration, 
 			return act(tx)
 		})
 		if err == nil {
-			return rest(ctx, min(lockRest*time.Since(tried), longestLockRest))
+			return rest(ctx, min(lockRest*time.Since(tried), r.longestRest))
 		}
 		if !sqlstate(err, lockNotAvailable) && !sqlstate(err, statementTimedOut) || time.Since(begun)+pause > r.patience {
 			return err //nolint:wrapcheck // says it all

@@ -28,6 +28,7 @@ func newPast(t *testing.T) *past {
 	t.Helper()
 	h := newHouse(t)
 	p := &past{house: h, ep: h.endpoint(), Retention: NewRetention(h.DB, h.Now, zerolog.New(h.log), Keep{Events: 30 * day, Attempts: 30 * day})}
+	p.longestRest = 0
 	var sql strings.Builder
 	for back := 46; back >= 0; back-- {
 		for _, table := range partitioned {
