@@ -2,8 +2,6 @@ package watch
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -28,10 +26,6 @@ const (
 	// CanaryPath is where its receiver is, with a token behind it that only its endpoint's URL has.
 	CanaryPath = "/canary/"
 )
-
-// A canary that failed is not sent again: the next one is on its way before. It is tried again only so that no alert says that the
-// delivery, too, failed for good.
-var canarySchedule = []time.Duration{24 * time.Hour}
 
 const (
 	// canaryLook is how often is looked whether it is time, and how far one has come.
@@ -129,59 +123,6 @@ func (s *Sender) accept(ctx context.Context, row canaryRow) (intake.Receipt, err
 // note is the canary's payload.
 type note struct {
 	Turn int64 `json:"turn"`
-}
-
-// home gives the canary's tenant and endpoint. They are made when they lack, and mended when somebody changed them: no breaker, no pause
-// and no status of the last one is to keep the next one from being tried.
-func (s *Sender) home(ctx context.Context, row canaryRow) (t subscriptions.Tenant, e subscriptions.Endpoint, err error) {
-	t, err = s.store.Tenant(ctx, CanaryTenant)
-	if fault.Is(err, fault.NotFound) {
-		uid := CanaryTenant
-		t, err = s.store.CreateTenant(ctx, subscriptions.NewTenant{UID: &uid, Name: "Postrider's canary"})
-	}
-	if err != nil {
-		return t, e, err //nolint:wrapcheck // says what it did
-	}
-	url, err := s.url(row)
-	if err != nil {
-		return t, e, err
-	}
-	e, err = s.store.Endpoint(ctx, t, canaryEndpoint)
-	enabled, uid := subscriptions.Enabled, canaryEndpoint
-	switch {
-	case fault.Is(err, fault.NotFound):
-		e, _, err = s.store.CreateEndpoint(ctx, t, subscriptions.NewEndpoint{
-			UID: &uid, URL: url, RetrySchedule: canarySchedule,
-			Description: "Postrider sends itself an event again and again, to see that deliveries are made: canary.enabled.",
-		})
-	case err != nil:
-	case e.URL != url || e.Status != enabled || e.Pace.Breaker != subscriptions.BreakerClosed || e.Pace.PausedUntil != nil:
-		e, err = s.store.UpdateEndpoint(ctx, t, canaryEndpoint, "", subscriptions.EndpointPatch{
-			URL: subscriptions.Optional[string]{Given: true, Value: &url}, Status: &enabled,
-		})
-	}
-	return t, e, err //nolint:wrapcheck // says what it did
-}
-
-// url is where this process has canaries sent to. The token stays as it is.
-func (s *Sender) url(row canaryRow) (string, error) {
-	token := ""
-	if row.URL != nil {
-		token = tokenOf(*row.URL)
-	}
-	if token == "" {
-		random := make([]byte, 16)
-		if _, err := rand.Read(random); err != nil {
-			return "", fmt.Errorf("make the canary's token: %w", err)
-		}
-		token = hex.EncodeToString(random)
-	}
-	return s.base + CanaryPath + token, nil
-}
-
-func tokenOf(url string) string {
-	_, token, _ := strings.Cut(url, CanaryPath)
-	return token
 }
 
 // follow waits until the canary is through: received with a good signature, and recorded.

@@ -24,6 +24,7 @@ import (
 	"github.com/postrider/postrider/internal/pgtest"
 	"github.com/postrider/postrider/internal/pulse"
 	"github.com/postrider/postrider/internal/seal"
+	"github.com/postrider/postrider/signer"
 	"github.com/postrider/postrider/subscriptions"
 )
 
@@ -327,6 +328,39 @@ func TestTheCanaryComesTheWholeWay(t *testing.T) {
 	r.pass(time.Second)
 	if !r.turn() {
 		t.Errorf("it is not mended: %+v", r.where())
+	}
+	none, sometimes := []string{"nothing.ever"}, "false"
+	slow := subscriptions.RateLimit{Limit: 1, Per: 24 * time.Hour}
+	scheme, secret := signer.GitHub, "It's a Secret to Everybody"
+	envelope := subscriptions.FormatCloudEvents
+	for name, p := range map[string]subscriptions.EndpointPatch{
+		"other types":    {EventTypes: subscriptions.Optional[[]string]{Given: true, Value: &none}},
+		"a filter":       {Filter: subscriptions.Optional[string]{Given: true, Value: &sometimes}},
+		"a limit":        {RateLimit: subscriptions.Optional[subscriptions.RateLimit]{Given: true, Value: &slow}},
+		"another scheme": {Scheme: subscriptions.Optional[signer.Scheme]{Given: true, Value: &scheme}, Secret: subscriptions.Optional[string]{Given: true, Value: &secret}},
+		"another format": {Format: subscriptions.Optional[subscriptions.Format]{Given: true, Value: &envelope}},
+	} {
+		if _, err := r.store.UpdateEndpoint(t.Context(), tenant, canaryEndpoint, "", p); err != nil {
+			t.Fatal(name, err)
+		}
+		r.pass(time.Second)
+		r.turn()      // dispatchers may know the endpoint as it was for a moment
+		for range 2 { // of a limit, the first one passes
+			if !r.turn() {
+				t.Errorf("%s: it is not mended: %+v", name, r.where())
+			}
+		}
+	}
+	// Somebody puts one in its place that nothing is posted to.
+	if _, err := r.store.DeleteEndpoint(t.Context(), tenant, canaryEndpoint); err != nil {
+		t.Fatal(err)
+	}
+	uid := canaryEndpoint
+	if _, _, err := r.store.CreateEndpoint(t.Context(), tenant, subscriptions.NewEndpoint{UID: &uid, Kind: subscriptions.Pull}); err != nil {
+		t.Fatal(err)
+	}
+	if !r.turn() {
+		t.Errorf("its place is not its own again: %+v", r.where())
 	}
 	if _, _, err := r.store.DeleteTenant(t.Context(), CanaryTenant); err != nil {
 		t.Fatal(err)
