@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -124,23 +125,34 @@ func (s *Sender) digestDue(ctx context.Context, now time.Time, mark string) (boo
 }
 
 // tellDigest sends it to the channels that do not have it yet. Services that keep incidents get none: it is not one. Where there is
-// nothing to say, nothing is sent.
-func (s *Sender) tellDigest(ctx context.Context, d *digest, sum summary) (failed error) {
+// nothing to say, nothing is sent. It goes to all at the same time: one after the other, those that hang would outlast the digest's
+// lease, and hold up notices. What is on its way at a stop is let get there, as in a round.
+func (s *Sender) tellDigest(ctx context.Context, d *digest, sum summary) error {
 	if sum.nothing() {
 		return nil
 	}
+	on, cancel := lingering(ctx, stopGrace)
+	defer cancel()
 	m := s.digestMessage(*d, sum)
-	for _, c := range s.channels {
+	failed := make([]error, len(s.channels))
+	told := make([]bool, len(s.channels))
+	var all sync.WaitGroup
+	for i, c := range s.channels {
 		if c.name == "pagerduty" || c.name == "opsgenie" || slices.Contains(d.SentTo, c.fingerprint) {
 			continue
 		}
-		if err := c.send(ctx, m); err != nil {
-			failed = errors.Join(failed, err)
-			continue
-		}
-		d.SentTo = append(d.SentTo, c.fingerprint)
+		all.Go(func() {
+			failed[i] = c.send(on, m)
+			told[i] = failed[i] == nil
+		})
 	}
-	return failed
+	all.Wait()
+	for i, c := range s.channels {
+		if told[i] {
+			d.SentTo = append(d.SentTo, c.fingerprint)
+		}
+	}
+	return errors.Join(failed...)
 }
 
 // summary is what a digest tells.
