@@ -145,7 +145,8 @@ func (s *Sender) follow(ctx context.Context, turn int64, r intake.Receipt, tick 
 			return true, w.noteCanary(ctx, canaryThroughSQL, pgx.StrictNamedArgs{"turn": turn, "at": w.deps.Now()})
 		}
 		if (late || stage.failed) && stage.words != told {
-			if err := w.stuck(ctx, turn, stage.words); err != nil {
+			// They go to chats and logs, where the token is not for: who answers in the receiver's place may repeat it.
+			if err := w.stuck(ctx, turn, strings.ReplaceAll(stage.words, tokenOf(*row.URL), "…")); err != nil {
 				return false, err
 			}
 			told = stage.words
@@ -191,7 +192,7 @@ func (s *Sender) stage(ctx context.Context, row canaryRow, r intake.Receipt) (_ 
 	case row.ReceivedAt != nil:
 		return stage{words: "it was received, and its delivery is not recorded"}, false, nil
 	case d.State == dispatcher.StateSucceeded:
-		return stage{words: "its delivery was answered with success, and not by its receiver: " + *row.URL + " leads somewhere else", failed: true}, false, nil
+		return stage{words: "its delivery was answered with success, and not by its receiver: " + s.base + " leads somewhere else", failed: true}, false, nil
 	case d.LastOutcome != nil:
 		words, err := s.attempt(ctx, d)
 		return stage{words: words, failed: true}, false, err

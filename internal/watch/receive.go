@@ -19,33 +19,52 @@ import (
 // knownCanary is the canary's URL as it was read last. It hardly ever changes.
 type knownCanary struct {
 	url     string
-	askedAt time.Time
+	askedAt time.Time // when it was read last, or tried to
 }
 
-// reread is how soon the row is read again for a URL that is not the one that is known, whoever comes with it.
-const reread = time.Second
+const (
+	// reread is how soon the row is read again for strangers, who may come with any token as often as they like.
+	reread = time.Second
+	// rereadPatience bounds such a reading.
+	rereadPatience = 5 * time.Second
+)
 
-// known says whether a part of the canary's URL is this one; the URL is read anew if it is not.
-func (w *Watch) known(ctx context.Context, part func(url string) string, given string) bool {
+// known says whether a part of the canary's URL is this one. If it is not, the URL is read anew, unless somebody has since a moment. Nobody
+// waits for another's reading: the database may not answer.
+func (w *Watch) known(ctx context.Context, since time.Duration, part func(url string) string, given string) bool {
+	fits, fresh := w.fits(part, given, since)
+	if fits || fresh {
+		return fits
+	}
+	ctx, cancel := context.WithTimeout(ctx, rereadPatience)
+	defer cancel()
+	row, err := w.readCanary(ctx)
+	if err != nil || row.URL == nil {
+		return false
+	}
+	w.mu.Lock()
+	w.canary.url = *row.URL
+	w.mu.Unlock()
+	fits, _ = w.fits(part, given, since)
+	return fits
+}
+
+// fits compares with what is known. Who finds it neither to fit nor fresh reads it anew.
+func (w *Watch) fits(part func(url string) string, given string, since time.Duration) (fits, fresh bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	fits := func() bool {
-		return w.canary.url != "" && subtle.ConstantTimeCompare([]byte(part(w.canary.url)), []byte(given)) == 1
+	fits = w.canary.url != "" && subtle.ConstantTimeCompare([]byte(part(w.canary.url)), []byte(given)) == 1
+	if fresh = time.Since(w.canary.askedAt) < since; !fits && !fresh {
+		w.canary.askedAt = time.Now()
 	}
-	if fits() || time.Since(w.canary.askedAt) < reread {
-		return fits()
-	}
-	w.canary.askedAt = time.Now()
-	if row, err := w.readCanary(ctx); err == nil && row.URL != nil {
-		w.canary.url = *row.URL
-	}
-	return fits()
+	return fits, fresh
 }
 
 // IsCanary says whether a URL is the canary's, to the last byte of its token. Only for that one may whoever sends it make the
-// exception that its address is not looked at: it leads to where the configuration says, and nobody else's endpoint has it.
+// exception that its address is not looked at: it leads to where the configuration says, and nobody else's endpoint has it. It reads
+// the row for every other URL, since one that was written a moment ago would be refused as leading inside: an attempt costs more.
 func (w *Watch) IsCanary(ctx context.Context, url string) bool {
-	return w.known(ctx, func(url string) string { return url }, url)
+	return w.known(ctx, 0, func(url string) string { return url }, url)
 }
 
 const (
@@ -59,7 +78,7 @@ const (
 // token costs it a comparison.
 func (w *Watch) Receiver(store *subscriptions.Store) http.Handler {
 	return http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
-		if !w.known(r.Context(), tokenOf, strings.TrimPrefix(r.URL.Path, CanaryPath)) {
+		if !w.known(r.Context(), reread, tokenOf, strings.TrimPrefix(r.URL.Path, CanaryPath)) {
 			http.NotFound(out, r)
 			return
 		}

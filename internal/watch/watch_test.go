@@ -398,6 +398,12 @@ func TestACanaryThatIsStuckSaysWhere(t *testing.T) {
 			},
 			says: "not by its receiver",
 		},
+		"somebody else repeats what was asked for": {
+			between: func(http.Handler) http.Handler {
+				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.Error(w, r.URL.Path, http.StatusNotFound) })
+			},
+			says: "sending it ended as rejected (404): /canary/…",
+		},
 		"nobody sends": {
 			between: func(h http.Handler) http.Handler { return h }, before: func(r *road) { r.stop() },
 			says: "it was accepted and is not sent (its delivery is pending)",
@@ -461,4 +467,59 @@ func TestTheReceiverTakesNothingElse(t *testing.T) {
 			t.Errorf("%s is the canary's: %v", url, got)
 		}
 	}
+}
+
+// Strangers may ask for any token at any time. While the database does not answer them, the canary goes on its way.
+func TestStrangersDoNotHoldUpTheCanary(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	w := h.watch(time.Minute, nil)
+	const url = "http://10.0.0.5:8080" + CanaryPath + "token"
+	set := func(url string) {
+		t.Helper()
+		if _, err := h.db.Exec(t.Context(), `UPDATE canary SET url = $1`, url); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stranger := func(ctx context.Context) {
+		w.Receiver(h.store).ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodPost, CanaryPath+"x", http.NoBody))
+	}
+	stranger(t.Context())
+	set(url)
+	if !w.IsCanary(t.Context(), url) {
+		t.Error("a stranger who asked a moment ago keeps the new URL from being known")
+	}
+	tx, err := h.db.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
+	if _, err := tx.Exec(t.Context(), `LOCK TABLE canary`); err != nil {
+		t.Fatal(err)
+	}
+	w.mu.Lock()
+	w.canary.askedAt = time.Time{}
+	w.mu.Unlock()
+	ctx, leave := context.WithCancel(t.Context())
+	left := make(chan struct{})
+	go func() { defer close(left); stranger(ctx) }()
+	for waits := false; !waits; {
+		if err := tx.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'canary'::regclass AND NOT granted)`).Scan(&waits); err != nil {
+			t.Fatal(err)
+		}
+	}
+	came := make(chan bool, 1)
+	go func() { came <- w.IsCanary(t.Context(), url) }()
+	select {
+	case is := <-came:
+		if !is {
+			t.Error("it is not known any more")
+		}
+	case <-left:
+		t.Error("it waited for a stranger")
+	case <-time.After(time.Second):
+		t.Error("it waits for a stranger")
+	}
+	leave()
+	<-left
 }
