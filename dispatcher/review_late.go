@@ -19,20 +19,7 @@ import (
 // for among its first hundred.
 const lateSQL = `
 WITH first AS MATERIALIZED (
-    SELECT s.shard, x.endpoint_id, x.lane FROM unnest(@shards::integer[]) AS s(shard) CROSS JOIN LATERAL (
-        WITH RECURSIVE e AS (
-            (SELECT d.endpoint_id, d.lane, d.next_retry_at FROM deliveries d
-              WHERE d.shard::integer = s.shard AND d.state IN ('scheduled', 'pending')
-              ORDER BY d.endpoint_id, d.lane, d.next_retry_at LIMIT 1)
-            UNION ALL
-            SELECT n.endpoint_id, n.lane, n.next_retry_at FROM e CROSS JOIN LATERAL (
-                SELECT d.endpoint_id, d.lane, d.next_retry_at FROM deliveries d
-                 WHERE d.shard::integer = s.shard AND d.state IN ('scheduled', 'pending')
-                   AND (d.endpoint_id, d.lane) > (e.endpoint_id, e.lane)
-                 ORDER BY d.endpoint_id, d.lane, d.next_retry_at LIMIT 1) n
-        )
-        SELECT endpoint_id, lane, next_retry_at FROM e) x
-    WHERE x.next_retry_at <= @before AND x.lane <> @pull
+    SELECT x.shard, x.endpoint_id, x.lane FROM (` + discoverSQL + `) x WHERE x.next_retry_at <= @before AND x.lane <> @pull
 )
 SELECT f.shard::smallint, f.endpoint_id, greatest(w.since, e.status_changed_at, p.paused_until, p.breaker_changed_at) AS since
 FROM first f
