@@ -5,8 +5,10 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"net"
 	"net/mail"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -20,6 +22,8 @@ type mailer struct {
 	from    *mail.Address
 	domain  string // of from; mails say nothing of the machine that they come from
 	redact  func(string) string
+	tls     bool // from the start
+	slots   chan struct{}
 }
 
 // newMailer reads alerts.mail_url: smtp:// (STARTTLS, which tls=optional or tls=none do without) or smtps:// (TLS from the start).
@@ -34,12 +38,12 @@ func newMailer(raw string) (*mailer, error) {
 		return nil, errors.New("no from that is an e-mail address")
 	}
 	_, domain, _ := strings.Cut(from.Address, "@")
-	m := &mailer{host: u.Hostname(), from: from, domain: domain, redact: redactor(raw)}
+	m := &mailer{host: u.Hostname(), from: from, domain: domain, redact: redactor(raw), slots: make(chan struct{}, hanging)}
 	port := 587
 	m.options = []smtp.Option{smtp.WithTimeout(sendTimeout), smtp.WithHELO(domain), smtp.WithoutNoop()}
 	switch tls := query.Get("tls"); {
 	case u.Scheme == "smtps":
-		port = 465
+		port, m.tls = 465, true
 		m.options = append(m.options, smtp.WithSSL())
 	case tls == "none":
 		port = 25
@@ -82,20 +86,52 @@ func (m *mailer) send(ctx context.Context, to, subject, text string) error {
 	msg.SetMessageIDWithValue(rand.Text() + "@" + m.domain)
 	msg.SetGenHeader("Auto-Submitted", "auto-generated") // so that no holiday notice comes back
 	msg.SetBodyString(smtp.TypeTextPlain, text)
-	client, err := smtp.NewClient(m.host, m.options...)
-	if err != nil {
-		return errors.New("mail: an SMTP client cannot be made")
-	}
 	ctx, cancel := context.WithTimeoutCause(ctx, sendTimeout, fmt.Errorf("no answer within %v", sendTimeout))
 	defer cancel()
-	err = client.DialAndSendWithContext(ctx, msg)
+	err := m.talk(ctx, msg)
 	if err == nil {
 		return nil
 	}
 	told := m.redact(err.Error())
 	var refused *smtp.SendError
-	if errors.As(err, &refused) {
+	if errors.As(err, &refused) && ctx.Err() == nil {
 		return fmt.Errorf("mail: %s", told)
 	}
 	return fmt.Errorf("mail: %w: %s", errUnreachable, told)
+}
+
+// talk has the library hand a message over, and waits for it no longer than ctx. The library heeds ctx while it connects and no more, and
+// waits for a server's greeting without an end. So the connection is closed with ctx; where there is TLS from the start, it is out of
+// reach, and what hangs on it keeps one of the slots.
+func (m *mailer) talk(ctx context.Context, msg *smtp.Msg) error {
+	options := m.options
+	if !m.tls {
+		options = append(slices.Clip(options), smtp.WithDialContextFunc(func(dialing context.Context, network, addr string) (net.Conn, error) {
+			conn, err := (&net.Dialer{}).DialContext(dialing, network, addr)
+			if err == nil {
+				context.AfterFunc(ctx, func() { _ = conn.Close() }) // when it was closed already, nothing happens
+			}
+			return conn, err //nolint:wrapcheck // the library says what it did
+		}))
+	}
+	client, err := smtp.NewClient(m.host, options...)
+	if err != nil {
+		return errors.New("an SMTP client cannot be made")
+	}
+	select {
+	case m.slots <- struct{}{}:
+	case <-ctx.Done():
+		return fmt.Errorf("earlier mails hang: %w", context.Cause(ctx))
+	}
+	done := make(chan error, 1)
+	go func() {
+		defer func() { <-m.slots }()
+		done <- client.DialAndSendWithContext(ctx, msg)
+	}()
+	select {
+	case err := <-done:
+		return err //nolint:wrapcheck // send says what it is of
+	case <-ctx.Done():
+		return context.Cause(ctx) //nolint:wrapcheck // it is this package's own, or of the stop
+	}
 }
