@@ -180,8 +180,8 @@ func (s *server) log(r *http.Request, w *answer, t *trace, took time.Duration) {
 	if !t.key.IsZero() {
 		line = line.Str("key_id", id.Key.Format(t.key))
 	}
-	if s.isAct(r) {
-		line = line.Str("path", r.URL.Path[:min(len(r.URL.Path), mostPath)])
+	if ids := s.actedOn(r); ids != nil {
+		line = line.Strs("ids", ids)
 	}
 	if t.err != nil {
 		line = line.Str("error", causeOf(t.err))
@@ -199,14 +199,18 @@ func (s *server) log(r *http.Request, w *answer, t *trace, took time.Duration) {
 	line.Msg("http.request")
 }
 
-// mostPath is how much of a path the log has: what is longer names nothing of ours.
-const mostPath = 256
-
-// isAct says whether the request is somebody's act on a thing, whose ids are in its path. Events that are enqueued are too many, and are
-// known by their own ids; other paths than these may hold a token.
-func (s *server) isAct(r *http.Request) bool {
-	return r.Method != http.MethodGet && r.Method != http.MethodHead && !s.enqueues[r.Pattern] &&
-		(strings.HasPrefix(r.URL.Path, "/v1/") || strings.HasPrefix(r.URL.Path, "/console/") || strings.HasPrefix(r.URL.Path, "/portal/"))
+// actedOn gives the ids in the path of somebody's act on a thing, and nothing else of the path: what strangers put there is not to be in the
+// log. Events that are enqueued are too many, and are known by their own ids.
+func (s *server) actedOn(r *http.Request) (ids []string) {
+	if r.Method == http.MethodGet || r.Method == http.MethodHead || s.enqueues[r.Pattern] {
+		return nil
+	}
+	for part := range strings.SplitSeq(r.URL.Path, "/") {
+		if _, _, err := id.ParseAny(part); err == nil {
+			ids = append(ids, part)
+		}
+	}
+	return ids
 }
 
 // count has the request counted under its route: a pattern of the mux, of which there are as many as there are calls.

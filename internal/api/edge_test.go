@@ -94,8 +94,8 @@ func TestLog(t *testing.T) {
 	if strings.Contains(log, adminKey) {
 		t.Error("an API key is in the log")
 	}
-	if !strings.Contains(log, `"path":"/v1/tenants/`+tenant+`/endpoints"`) || strings.Contains(log, `"path":"/v1/tenants/`+tenant+`/events"`) {
-		t.Errorf("acts are to be told with their paths, and enqueues not:\n%s", log)
+	if !strings.Contains(log, `"ids":["`+tenant+`"]`) {
+		t.Errorf("an act is to be told with what it was done to:\n%s", log)
 	}
 	created := regexp.MustCompile(`(?m)^.*"route":"POST /v1/tenants","status":201.*$`).FindString(log)
 	for _, part := range []string{`"request_id":"`, `"method":"POST"`, `"key_id":"key_`, `"duration_ms":`, `"message":"http.request"`} {
