@@ -94,7 +94,10 @@ func (s *Sender) sendDigest(ctx context.Context) error {
 		until := now.Add(retryDelay(d.Tries))
 		s.log.Warn().Err(failed).Int("try", d.Tries).Time("next_try", until).Msg("alert.digest_failed")
 		_, err = s.db.Exec(finish, delayDigestSQL, pgx.StrictNamedArgs{"until": until, "sent_to": d.SentTo, "this": d.NextAt})
-		return pg.Fault(err)
+		if err != nil {
+			return pg.Fault(fmt.Errorf("put the digest off: %w", err))
+		}
+		return nil
 	}
 	since := d.NextAt
 	if failed != nil {
@@ -104,7 +107,10 @@ func (s *Sender) sendDigest(ctx context.Context) error {
 		s.log.Info().Time("since", d.Since).Int("open", sum.Open).Int("opened", sum.Opened).Int("resolved", sum.Resolved).Msg("alert.digest")
 	}
 	_, err = s.db.Exec(finish, endDigestSQL, pgx.StrictNamedArgs{"since": since, "next": s.digest.Next(now), "this": d.NextAt})
-	return pg.Fault(err)
+	if err != nil {
+		return pg.Fault(fmt.Errorf("write down that the digest was sent: %w", err))
+	}
+	return nil
 }
 
 // digestDue looks whether the digest is due, and says when the next one is where that is not known.

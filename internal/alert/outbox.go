@@ -169,8 +169,8 @@ func (s *Sender) describe(ctx context.Context, shard int16, some []claimed, now 
 		}
 	}
 	// What opened days ago is not damped any more, and not worth reading all that came since.
-	if week := now.Add(-24 * time.Hour); oldest.Before(week) {
-		oldest = week
+	if yesterday := now.Add(-24 * time.Hour); oldest.Before(yesterday) {
+		oldest = yesterday
 	}
 	opened, err := s.openedLately(ctx, shard, endpoints, oldest.Add(-flapSpan))
 	if err != nil {

@@ -21,7 +21,7 @@ const (
 	flapLasts = 10 * time.Minute
 )
 
-// gather makes stories of notices, those of one alert being together and in their order.
+// stories makes stories of notices, those of one alert being together and in their order.
 func stories(ns []notice) []story {
 	var out []story
 	at := map[[2]int64]int{}
