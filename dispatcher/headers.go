@@ -3,11 +3,9 @@ package dispatcher
 import (
 	"strconv"
 
+	"github.com/postrider/postrider/internal/traceparent"
 	"github.com/postrider/postrider/signer"
 )
-
-// headerTraceParent is spelled as W3C Trace Context would have it sent.
-const headerTraceParent = "traceparent"
 
 // headerFacts is what an attempt's request headers are made of.
 type headerFacts struct {
@@ -50,7 +48,7 @@ func requestHeaders(h headerFacts) []signer.Header {
 		out = append(out, signer.Header{Name: signer.HeaderReplay, Value: "true"})
 	}
 	if h.traceParent != "" {
-		out = append(out, signer.Header{Name: headerTraceParent, Value: h.traceParent})
+		out = append(out, signer.Header{Name: traceparent.Name, Value: h.traceParent})
 	}
 	return append(out, h.static...)
 }

@@ -45,7 +45,7 @@ func TestAttemptsAreTraced(t *testing.T) {
 	enqueued, _ := traceparent.Parse("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
 	var sent []string
 	w := newWorld(t, func(r *http.Request) (*http.Response, error) {
-		sent = append(sent, r.Header[headerTraceParent]...) //nolint:staticcheck // as it is sent
+		sent = append(sent, r.Header[traceparent.Name]...) //nolint:staticcheck // as it is sent
 		if len(sent) == 3 {
 			panic("our own fault")
 		}

@@ -8,11 +8,14 @@ import (
 	"net/http"
 )
 
-// Header is the header's name, as net/http keys it.
-const Header = "Traceparent"
+// The header's name.
+const (
+	Name   = "traceparent" // as the recommendation would have it sent
+	Header = "Traceparent" // as net/http keys it
+)
 
 const (
-	size    = 25 // bytes of Append: the trace's id, the span's, the flags
+	size    = 25 // bytes of Bytes: the trace's id, the span's, the flags
 	length  = 55 // characters of version 00
 	sampled = 1  // the flag that says that the caller may have recorded the trace
 )
