@@ -3,8 +3,8 @@ package alert
 import (
 	"fmt"
 	"strings"
-	"time"
 
+	"github.com/postrider/postrider/internal/duration"
 	"github.com/postrider/postrider/internal/id"
 )
 
@@ -62,7 +62,7 @@ func (s story) about() string {
 	}
 	fmt.Fprintf(&b, "%s, since %s, counted %d ", s.alertID(), s.OpenedAt.UTC().Format(stamp), s.Count)
 	if s.ResolvedAt != nil && s.over() {
-		fmt.Fprintf(&b, "in %v.", round(s.ResolvedAt.Sub(s.OpenedAt)))
+		fmt.Fprintf(&b, "in %v.", duration.Round(s.ResolvedAt.Sub(s.OpenedAt)))
 		if s.ResolvedBy != nil {
 			fmt.Fprintf(&b, " Resolved by %s.", plain(*s.ResolvedBy))
 		}
@@ -98,11 +98,3 @@ func (s *Sender) link(of story) string {
 func (s story) alertID() string    { return id.Alert.Format(id.ID{Shard: s.shard, N: s.alert}) }
 func (s story) tenantID() string   { return id.Tenant.Format(id.ID{Shard: s.shard, N: s.Tenant}) }
 func (s story) endpointID() string { return id.Endpoint.Format(id.ID{Shard: s.shard, N: s.Endpoint}) }
-
-// round makes a duration readable: to the second under an hour, to the minute beyond.
-func round(d time.Duration) time.Duration {
-	if d < time.Hour {
-		return d.Round(time.Second)
-	}
-	return d.Round(time.Minute)
-}

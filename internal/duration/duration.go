@@ -127,6 +127,14 @@ func Format(d time.Duration) string {
 	return text
 }
 
+// Round drops what nobody asks for in a span that has passed: to the second under an hour, to the minute beyond.
+func Round(d time.Duration) time.Duration {
+	if d < time.Hour {
+		return d.Round(time.Second)
+	}
+	return d.Round(time.Minute)
+}
+
 // trimZeros drops the parts that Go's notation fills up with: 1h30m0s is 1h30m, and 1h0m0s is 1h.
 func trimZeros(d time.Duration) string {
 	text := d.String()

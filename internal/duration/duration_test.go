@@ -132,6 +132,18 @@ func TestFormat(t *testing.T) {
 	}
 }
 
+func TestRound(t *testing.T) {
+	t.Parallel()
+	for d, want := range map[time.Duration]time.Duration{
+		0: 0, 400 * time.Millisecond: 0, 90*time.Second + 600*time.Millisecond: 91 * time.Second,
+		time.Hour + 29*time.Second: time.Hour, time.Hour + 30*time.Second: time.Hour + time.Minute,
+	} {
+		if got := duration.Round(d); got != want {
+			t.Errorf("Round(%v) = %v, want %v", d, got, want)
+		}
+	}
+}
+
 // Whatever Parse takes, Format writes so that Parse reads the same span again; what it refuses, it refuses in one line.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{"0", "15s", "1h30m", "1d12h", "0.3d", "-1s", "106751d23h47m16.854775807s", "1.µs", "9e9d", "1d\n"} {

@@ -53,14 +53,14 @@ func Evaluate(f Facts, b Bounds, now time.Time) []alert.ServiceFinding {
 	}
 	if b.MaxDueAge > 0 && f.LateSince != nil && now.Sub(*f.LateSince) > b.MaxDueAge {
 		add(alert.ServiceDeliveriesLate, "A delivery to %s could have been sent for %s and is not; watch.max_due_age is %s.",
-			f.LateEndpoint, span(now.Sub(*f.LateSince)), duration.Format(b.MaxDueAge))
+			f.LateEndpoint, duration.Round(now.Sub(*f.LateSince)), duration.Format(b.MaxDueAge))
 	}
 	if b.CanaryEvery > 0 && !f.Canary.Since.IsZero() && now.Sub(f.Canary.Since) > CanaryMisses*b.CanaryEvery {
 		why := f.Canary.Problem
 		if why == "" {
 			why = "none has been sent since: no process with the role api sends them"
 		}
-		add(alert.ServiceCanaryFailed, "No canary has come through for %s: %s.", span(now.Sub(f.Canary.Since)), strings.TrimSuffix(why, "."))
+		add(alert.ServiceCanaryFailed, "No canary has come through for %s: %s.", duration.Round(now.Sub(f.Canary.Since)), strings.TrimSuffix(why, "."))
 	}
 	if f.Unknown > 0 { // one of them may be what is missing
 		return out
@@ -105,7 +105,7 @@ func ailing(all []Process, role string, b Bounds, now time.Time) string {
 		case Stuck:
 			words = append(words, fmt.Sprintf("process %d on %s does not get on", p.PID, p.Host))
 		case Dead:
-			words = append(words, fmt.Sprintf("process %d on %s was last heard of %s ago", p.PID, p.Host, span(now.Sub(p.SeenAt))))
+			words = append(words, fmt.Sprintf("process %d on %s was last heard of %s ago", p.PID, p.Host, duration.Round(now.Sub(p.SeenAt))))
 		}
 	}
 	slices.Sort(words)
@@ -117,11 +117,4 @@ func ailing(all []Process, role string, b Bounds, now time.Time) string {
 		return ""
 	}
 	return ": " + strings.Join(words, "; ")
-}
-
-func span(d time.Duration) string {
-	if d < time.Hour {
-		return d.Round(time.Second).String()
-	}
-	return d.Round(time.Minute).String()
 }
