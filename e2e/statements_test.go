@@ -58,7 +58,7 @@ var overAllBuckets = map[string]string{
 	`count(*) FROM "deliveries_finished_default"`:         "the same",
 	`count(*) FROM "events_default"`:                      "the same",
 	"SELECT p.breaker::text, count(*) FROM endpoint_pace": "a gauge",
-	"WITH first AS MATERIALIZED ( SELECT s.shard":         "a gauge: what is overdue, by bucket; joined from the endpoints' side while those are few",
+	"WITH first AS MATERIALIZED ( SELECT x.shard":         "a gauge: what is overdue, by bucket; joined from the endpoints' side while those are few",
 	"WITH paused AS MATERIALIZED":                         "a gauge",
 	"SELECT FROM attempts_default":                        "upkeep: what lies outside of the days' partitions",
 	"SELECT FROM deliveries_finished_default":             "the same",
