@@ -180,6 +180,18 @@ func everything(t *testing.T, database string) {
 		again.want(http.StatusOK, http.MethodPost, "/v1/deliveries/"+d.text("id")+"/retry", nil)
 	}
 	producing(t, producersDatabase(t), tenant, "{}")
+	conn, err := pgx.Connect(t.Context(), pgtest.URL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(t.Context())) }()
+	eventually(t, func() string { // its fan-out has to be heard
+		var n int
+		if err := conn.QueryRow(t.Context(), `SELECT count(*) FROM postrider.events_unrouted`).Scan(&n); err != nil || n > 0 {
+			return fmt.Sprintf("%d events without their fan-out, %v", n, err)
+		}
+		return ""
+	})
 	eventually(t, again.unfinished)
 }
 
