@@ -123,14 +123,22 @@ func wire(
 	if err := upkeep.EnsurePartitions(ctx, db.pool, db.clock.Now()); err != nil {
 		log.Error().Err(err).Msg("partitions.failed") // history goes to the default partition, and everything else goes on
 	}
-	if err := w.share(ctx); err != nil {
+	if err := w.addAll(ctx, open); err != nil {
 		return nil, err
+	}
+	return w.app, nil
+}
+
+// addAll adds the parts in the order in which they start; they stop in the other one.
+func (w *wiring) addAll(ctx context.Context, open func(context.Context) (net.Listener, error)) error {
+	if err := w.share(ctx); err != nil {
+		return err
 	}
 	w.addTraces()
 	if err := w.addMetrics(ctx); err != nil {
-		return nil, err
+		return err
 	}
-	if !r.api {
+	if !w.roles.api {
 		w.addHealth(ctx)
 	}
 	w.addClock()
@@ -138,26 +146,24 @@ func wire(
 	w.addWatch()
 	w.addCatalogue(ctx)
 	if err := w.addSender(ctx); err != nil {
-		return nil, err
+		return err
 	}
-	if r.scheduler {
+	if w.roles.scheduler {
 		w.addScheduler()
 	}
-	if r.dispatcher || r.api {
+	if w.roles.dispatcher || w.roles.api {
 		w.addTally()
 	}
-	if r.dispatcher {
+	if w.roles.dispatcher {
 		w.addDispatcher()
 	} else {
 		w.addNotifier()
 	}
-	if r.dispatcher || r.scheduler {
+	if w.roles.dispatcher || w.roles.scheduler {
 		w.addFanOut()
 	}
-	if r.api {
-		if err := w.addAPI(ctx, open); err != nil {
-			return nil, err
-		}
+	if w.roles.api {
+		return w.addAPI(ctx, open)
 	}
-	return w.app, nil
+	return nil
 }
