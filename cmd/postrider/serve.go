@@ -16,7 +16,7 @@ func newServe(w world) *cobra.Command {
 		Long: "Run the server on the PostgreSQL of database.url. Any number of processes may share one database, each with all\n" +
 			"roles or with some: api takes requests, dispatcher sends deliveries, scheduler keeps house. At least one process with each\n" +
 			"role has to run. The schema is not brought up to date unless database.migrate_on_start says so: `postrider migrate up`.\n\n" +
-			"SIGTERM stops it in order: give it a minute. `postrider health` asks whether it is ready. Under systemd it is a unit of\n" +
+			"SIGTERM stops it in order: give it a minute and a half. `postrider health` asks whether it is ready. Under systemd it is a unit of\n" +
 			"Type=notify and has a watchdog. Units, manifests and images are in deploy/, docs/installing.md says how to use them.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r, err := parseRoles(names)
