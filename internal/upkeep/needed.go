@@ -43,11 +43,12 @@ SELECT a.shard, a.delivery_id AS id FROM generate_series(0, 255) s (n) CROSS JOI
     SELECT x.shard, x.delivery_id FROM attempts x
      WHERE x.shard = s.n::smallint AND x.delivery_id >= @low AND x.delivery_id < @high AND x.id >= @since) a`
 
-	// neededAttemptsSQL is attempts of a stretch of unfinished deliveries, in the partition %s. Indexes deliveries_pkey, and the
-	// partition's primary key.
+	// neededAttemptsSQL is attempts of a stretch of unfinished deliveries, in the partition %s. The deliveries come first, and each is looked
+	// up: OFFSET 0 leaves the planner no other way, which it would take while the table of deliveries is all but empty, and which reads it
+	// once for each attempt. Indexes deliveries_pkey, and the partition's primary key.
 	neededAttemptsSQL = `
-SELECT a.shard, a.id, a.delivery_id FROM generate_series(0, 255) s (n)
-    CROSS JOIN LATERAL (SELECT x.shard, x.id FROM deliveries x WHERE x.shard = s.n::smallint AND x.id < @high::bigint AND x.attempts > 0) d
-    JOIN %s a ON a.shard = d.shard AND a.delivery_id = d.id
- WHERE a.id >= @low AND a.id < @high`
+SELECT t.* FROM (SELECT x.shard, x.id FROM generate_series(0, 255) s (n)
+    CROSS JOIN LATERAL (SELECT x.shard, x.id FROM deliveries x WHERE x.shard = s.n::smallint AND x.id < @high::bigint AND x.attempts > 0) x OFFSET 0) d
+    CROSS JOIN LATERAL (SELECT * FROM %s a
+        WHERE a.shard = d.shard AND a.delivery_id = d.id AND a.id >= @low AND a.id < @high OFFSET 0) t`
 )

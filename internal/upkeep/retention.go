@@ -130,8 +130,7 @@ func neededSQL(p part) string {
 	case tableFinished:
 		return `SELECT t.* FROM ` + p.quoted() + ` t JOIN (` + neededFinishedSQL + `) n ON n.shard = t.shard AND n.id = t.id`
 	}
-	return `SELECT t.* FROM ` + p.quoted() + ` t JOIN (` + fmt.Sprintf(neededAttemptsSQL, p.quoted()) +
-		`) n ON n.shard = t.shard AND n.delivery_id = t.delivery_id AND n.id = t.id`
+	return fmt.Sprintf(neededAttemptsSQL, p.quoted())
 }
 
 // ofTenantsSQL is the condition on a row t that it is one of @tenants. An attempt's is its endpoint's.
@@ -172,7 +171,7 @@ const (
 	lockWait = 100 * time.Millisecond
 	// A statement may take dropPatience under that lock, or swapPatience if it puts a day together anew, which few days need: whoever
 	// writes waits for it.
-	dropPatience, swapPatience = 500 * time.Millisecond, 3 * time.Second
+	dropPatience, swapPatience = time.Second, 3 * time.Second
 	// lockPause is the first pause after a lock that did not come; each is twice as long as the one before, to a bound.
 	lockPause, longestLockPause = 500 * time.Millisecond, 30 * time.Second
 	// lockRest is how many times as long as it had the lock it keeps away afterwards, up to longestLockRest: history goes in some minutes
