@@ -4,7 +4,9 @@
 -- +goose Up
 SET LOCAL lock_timeout = '5s';
 
--- A notice may be about an alert of the service itself, which has a table of its own.
+-- A notice may be about an alert of the service itself, which has a table of its own. Both tables are locked for that, in the order in
+-- which whoever raises alerts comes to them.
+LOCK TABLE alerts IN ACCESS EXCLUSIVE MODE;
 ALTER TABLE alert_notices DROP CONSTRAINT alert_notices_shard_alert_id_fkey;
 
 -- about is the alert's kind when the notice was written; null: the version before wrote it, or it is about the service. leased_until

@@ -35,7 +35,9 @@ var obstructive = []struct {
 
 // harmless says where a form is nothing of the kind, by "<file>: <statement's beginning>", each with the reason. One that is not
 // needed fails the test as well.
-var harmless = map[string]string{}
+var harmless = map[string]string{
+	"0021_alert_channels.sql: LOCK TABLE alerts IN ACCESS EXCLUSIVE MODE": "the constraint's end locks it anyhow; so it is in the order of those who raise alerts",
+}
 
 var (
 	comment  = regexp.MustCompile(`(?m)--.*$`)

@@ -66,9 +66,11 @@ const (
 	lockRest     = time.Second / 2
 )
 
+// lockTimedOut says whether a lock did not come, or two waited for each other: lock_not_available and deadlock_detected (PostgreSQL's
+// manual, appendix A). Nothing was done, and it may go better in a moment.
 func lockTimedOut(err error) bool {
 	var pgErr *pgconn.PgError
-	return errors.As(err, &pgErr) && pgErr.Code == "55P03" // lock_not_available (PostgreSQL's manual, appendix A)
+	return errors.As(err, &pgErr) && (pgErr.Code == "55P03" || pgErr.Code == "40P01")
 }
 
 // Down takes the newest migration back.
