@@ -14,8 +14,11 @@ import (
 )
 
 const (
-	// walkBlocks is how many blocks of a partition one transaction reads: 2 MiB.
-	walkBlocks = 256
+	// walkBlocks is how many blocks of a partition one transaction reads at most: 2 MiB, and with them the payloads that lie apart, which may
+	// be a thousand times as much. So it begins with few, and takes twice as many as long as it is quick.
+	walkBlocks, firstBlocks = 256, 8
+	// quickly is how long one is to take; one that takes longer is followed by a smaller one.
+	quickly = 500 * time.Millisecond
 	// walkPatience bounds it.
 	walkPatience = time.Minute
 
@@ -23,37 +26,62 @@ const (
 )
 
 // walk goes through a partition from its first block to the last, some at a time, with a statement over the rows t of those. It rests
-// after each for as long as that took, so that it takes half of one core and of one disk at most.
+// after each for as long as that took, so that it takes half of one core and of one disk at most. Which block is the last is looked up now:
+// the run may have begun hours ago, and the day have got rows since.
 func (r *Retention) walk(ctx context.Context, p part, sql string, args pgx.StrictNamedArgs) (rows int64, err error) {
-	for at := int64(0); at < p.Blocks; at += walkBlocks {
+	blocks, err := r.blocks(ctx, p.quoted())
+	if err != nil {
+		return 0, err
+	}
+	for at, some := int64(0), int64(firstBlocks); at < blocks; {
 		step := maps.Clone(args)
-		step["first"], step["after"] = fmt.Sprintf("(%d,0)", at), fmt.Sprintf("(%d,0)", at+walkBlocks)
+		step["first"], step["after"] = fmt.Sprintf("(%d,0)", at), fmt.Sprintf("(%d,0)", at+some)
 		begun := time.Now()
-		var n int64
-		within, cancel := context.WithTimeout(ctx, walkPatience)
-		err := pg.InTx(within, r.db, func(tx pgx.Tx) error {
-			if err := fence(within, tx); err != nil {
-				return err
-			}
-			if err := pg.Indexed(within, tx); err != nil {
-				return err
-			}
-			tag, err := tx.Exec(within, sql, step)
-			n = tag.RowsAffected()
-			return err //nolint:wrapcheck // by the caller
-		})
-		cancel()
+		n, err := r.bit(ctx, sql, step)
 		if err != nil {
-			return rows, err //nolint:wrapcheck // by the caller
+			return rows, err
 		}
-		rows += n
+		rows, at = rows+n, at+some
+		took := time.Since(begun)
 		select {
-		case <-time.After(time.Since(begun)):
+		case <-time.After(took):
 		case <-ctx.Done():
 			return rows, ctx.Err() //nolint:wrapcheck // by the caller
 		}
+		if took > quickly {
+			some = max(some/2, 1)
+		} else {
+			some = min(2*some, walkBlocks)
+		}
 	}
 	return rows, nil
+}
+
+// bit is one transaction of a walk.
+func (r *Retention) bit(ctx context.Context, sql string, args pgx.StrictNamedArgs) (n int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, walkPatience)
+	defer cancel()
+	err = pg.InTx(ctx, r.db, func(tx pgx.Tx) error {
+		if err := pg.Indexed(ctx, tx); err != nil {
+			return err
+		}
+		tag, err := tx.Exec(ctx, sql, args)
+		if n = tag.RowsAffected(); err != nil {
+			return err //nolint:wrapcheck // by the caller
+		}
+		// Last, since nobody can renew the lease behind it, not even we: a bit may take longer than a lease can wait.
+		return fence(ctx, tx)
+	})
+	return n, err //nolint:wrapcheck // by the caller
+}
+
+// blocks is how large a table is now, without its indexes and what lies apart.
+func (r *Retention) blocks(ctx context.Context, table string) (n int64, err error) {
+	const sql = `SELECT coalesce(pg_relation_size(to_regclass($1)), 0) / current_setting('block_size')::bigint`
+	if err := r.db.QueryRow(ctx, sql, table).Scan(&n); err != nil {
+		return 0, pg.Fault(fmt.Errorf("measure %s: %w", table, err))
+	}
+	return n, nil
 }
 
 // unneededSQL is the condition on a row t that nothing unfinished needs it.
