@@ -65,6 +65,7 @@ func (r *Retention) Run(ctx context.Context) (count int64, err error) {
 	if err != nil {
 		return 0, err
 	}
+	err = r.sweep(ctx) // which keeps no day from its turn
 	for _, p := range o.parts {
 		if ctx.Err() != nil {
 			return count, errors.Join(err, ctx.Err())

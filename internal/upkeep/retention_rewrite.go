@@ -35,7 +35,7 @@ func (r *Retention) rewrite(ctx context.Context, v verdict, needed int64) error 
 			return fmt.Errorf("copy what is kept for longer: %w", err)
 		}
 	}
-	if _, err := r.copyNeeded(ctx, r.db, w); err != nil {
+	if err := r.copyNeeded(ctx, w); err != nil {
 		return err
 	}
 	if _, err := r.db.Exec(ctx, `ANALYZE `+w.kept); err != nil {
@@ -89,25 +89,29 @@ func (r *Retention) prepare(ctx context.Context, w *rewriting) error {
 }
 
 // copyNeeded copies what something unfinished needs and is not copied yet.
-func (r *Retention) copyNeeded(ctx context.Context, db pg.Beginner, w *rewriting) (n int64, err error) {
-	err = pg.InTx(ctx, db, func(tx pgx.Tx) error {
+func (r *Retention) copyNeeded(ctx context.Context, w *rewriting) error {
+	err := pg.InTx(ctx, r.db, func(tx pgx.Tx) error {
 		if err := pg.Indexed(ctx, tx); err != nil {
 			return err
 		}
-		tag, err := tx.Exec(ctx, `INSERT INTO `+w.kept+` `+neededSQL(w.part)+` ON CONFLICT DO NOTHING`, r.stretch(w.verdict))
-		n = tag.RowsAffected()
-		return err //nolint:wrapcheck // wrapped below
+		if _, err := tx.Exec(ctx, `INSERT INTO `+w.kept+` `+neededSQL(w.part)+` ON CONFLICT DO NOTHING`, r.stretch(w.verdict)); err != nil {
+			return err //nolint:wrapcheck // wrapped below
+		}
+		return fence(ctx, tx) // whoever has the job by now may make a table of that name
 	})
 	if err != nil {
-		return 0, fmt.Errorf("copy what is unfinished: %w", err)
+		return fmt.Errorf("copy what is unfinished: %w", err)
 	}
-	return n, nil
+	return nil
 }
 
 // swap puts the new table in the day's place, or drops the day if nothing stays. The caller has locked the day.
 func (r *Retention) swap(ctx context.Context, tx pgx.Tx, w *rewriting, needed int64) (stay int64, err error) {
 	if err := w.makeUp(ctx, tx); err != nil {
 		return 0, fmt.Errorf("make up for what has changed: %w", err)
+	}
+	if err := w.leaveErased(ctx, tx); err != nil {
+		return 0, fmt.Errorf("leave out what was erased: %w", err)
 	}
 	late, err := tx.Exec(ctx, `INSERT INTO `+w.kept+` `+neededSQL(w.part)+` ON CONFLICT DO NOTHING`, r.stretch(w.verdict))
 	if err != nil {
@@ -196,6 +200,59 @@ func (w *rewriting) makeUp(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
+// Index jobs_unfinished, and of those that are done there are few.
+const erasedLatelySQL = `
+SELECT coalesce(array_agg(DISTINCT shard), '{}') FROM jobs
+ WHERE kind = 'erase' AND (state IN ('queued', 'running') OR finished_at >= $1)`
+
+// leaveErased takes rows out of the new table that the day has no more: an erasure deletes rows and leaves no trace of them. Only the
+// buckets of tenants that were being erased are looked at.
+func (w *rewriting) leaveErased(ctx context.Context, tx pgx.Tx) error {
+	var shards []int16
+	if err := tx.QueryRow(ctx, erasedLatelySQL, w.started).Scan(&shards); err != nil || len(shards) == 0 {
+		return err //nolint:wrapcheck // by the caller
+	}
+	same := `t.shard = k.shard AND t.id = k.id`
+	if w.Table == tableAttempts {
+		same += ` AND t.delivery_id = k.delivery_id`
+	}
+	_, err := tx.Exec(ctx, `DELETE FROM `+w.kept+` k WHERE k.shard = ANY ($1::smallint[]) AND NOT EXISTS (SELECT FROM `+w.quoted()+` t WHERE `+same+`)`,
+		shards)
+	return err //nolint:wrapcheck // by the caller
+}
+
+// Tables of copies have the name of their partition, and are none.
+const leftoversSQL = `
+SELECT c.relname FROM pg_class c
+ WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r' AND NOT c.relispartition
+   AND c.relname ~ '^(attempts|deliveries_finished|events)_[0-9]{8}_kept$'`
+
+// sweep drops what is left of runs that were broken off. Their days may not be put together anew any more, and tenants be erased of whom it
+// has rows.
+func (r *Retention) sweep(ctx context.Context) error {
+	rows, err := r.db.Query(ctx, leftoversSQL)
+	if err != nil {
+		return pg.Fault(fmt.Errorf("look for what is left of earlier runs: %w", err))
+	}
+	left, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return pg.Fault(fmt.Errorf("look for what is left of earlier runs: %w", err))
+	}
+	for _, name := range left {
+		err := pg.InTx(ctx, r.db, func(tx pgx.Tx) error {
+			if err := fence(ctx, tx); err != nil {
+				return err
+			}
+			_, err := tx.Exec(ctx, `DROP TABLE IF EXISTS `+pgx.Identifier{name}.Sanitize())
+			return err //nolint:wrapcheck // wrapped below
+		})
+		if err != nil {
+			return fmt.Errorf("drop %s, which is left of an earlier run: %w", name, err)
+		}
+	}
+	return nil
+}
+
 // roomAgainSQL takes spareDefault's condition away, which would refuse rows of a day that is gone.
 func roomAgainSQL(table string) string {
 	return `ALTER TABLE ` + table + `_default DROP CONSTRAINT IF EXISTS not_of_the_day`
@@ -207,15 +264,11 @@ const manyBlocks = 1024
 // spareDefault has attaching the new table not read the default partition, if that is large: a condition says, and has been found to
 // hold while everybody worked, that it has nothing of the day.
 func (r *Retention) spareDefault(ctx context.Context, w *rewriting) error {
-	var blocks int64
-	const size = `SELECT pg_relation_size(to_regclass($1)) / current_setting('block_size')::bigint`
-	if err := r.db.QueryRow(ctx, size, w.Table+"_default").Scan(&blocks); err != nil {
-		return pg.Fault(fmt.Errorf("measure the default partition: %w", err))
+	blocks, err := r.blocks(ctx, w.Table+"_default")
+	if err != nil || blocks < manyBlocks {
+		return err
 	}
-	if blocks < manyBlocks {
-		return nil
-	}
-	err := r.locked(ctx, w.part, swapPatience, func(tx pgx.Tx) error {
+	err = r.locked(ctx, w.part, swapPatience, func(tx pgx.Tx) error {
 		for _, sql := range []string{
 			roomAgainSQL(w.Table),
 			fmt.Sprintf(`ALTER TABLE %s_default ADD CONSTRAINT not_of_the_day CHECK (NOT (id IS NOT NULL AND id >= %d AND id < %d)) NOT VALID`,
