@@ -3,13 +3,17 @@ package upkeep
 // What is unfinished, from its own side: it is little, and found by index, however large the day is. A delivery is made within 5 s of its
 // event, or is one of the index deliveries_late. 20971520000 is 5 s in an id; the number stands in that index too.
 const (
+	// bucketByBucket ends a look into one bucket. It keeps the planner from reading the stretch of all buckets first and then going through
+	// the list of buckets for each row of it.
+	bucketByBucket = ` OFFSET 0`
+
 	// waitingSQL is unfinished deliveries of events of a stretch, bucket by bucket, and more. Indexes deliveries_pkey, deliveries_late.
 	waitingSQL  = waitingHead + `AND x.id >= @low::bigint - 20971520000` + waitingTail
 	waitingHead = `
     SELECT d.shard, d.event_id FROM generate_series(0, 255) s (n) CROSS JOIN LATERAL (
         SELECT x.shard, x.event_id FROM deliveries x
          WHERE x.shard = s.n::smallint AND x.id < @high::bigint + 20971520000 `
-	waitingTail = `) d
+	waitingTail = bucketByBucket + `) d
     UNION ALL
     SELECT d.shard, d.event_id FROM deliveries d WHERE abs(d.id - d.event_id) > 20971520000`
 
@@ -37,18 +41,37 @@ SELECT e.shard, o.id FROM (SELECT DISTINCT w.shard, w.event_id FROM (` + waiting
 UNION
 ` + attemptedSQL
 
+	// lateFinishedSQL is those of neededFinishedSQL that are found fast, however much is unfinished. The others belong to an event that has
+	// come back after its time was over.
+	lateFinishedSQL = `
+SELECT c.shard, c.id FROM (` + chunkedSQL + `) c WHERE c.id >= @low AND c.id < @high
+UNION
+` + attemptedSQL
+
 	// attemptedSQL is deliveries of a stretch with attempts since @since. Index: the primary key, in the partitions of the last days.
 	attemptedSQL = `
 SELECT a.shard, a.delivery_id AS id FROM generate_series(0, 255) s (n) CROSS JOIN LATERAL (
     SELECT x.shard, x.delivery_id FROM attempts x
-     WHERE x.shard = s.n::smallint AND x.delivery_id >= @low AND x.delivery_id < @high AND x.id >= @since) a`
+     WHERE x.shard = s.n::smallint AND x.delivery_id >= @low AND x.delivery_id < @high AND x.id >= @since` + bucketByBucket + `) a`
 
 	// neededAttemptsSQL is attempts of a stretch of unfinished deliveries, in the partition %s. The deliveries come first, and each is looked
 	// up: OFFSET 0 leaves the planner no other way, which it would take while the table of deliveries is all but empty, and which reads it
 	// once for each attempt. Indexes deliveries_pkey, and the partition's primary key.
 	neededAttemptsSQL = `
 SELECT t.* FROM (SELECT x.shard, x.id FROM generate_series(0, 255) s (n)
-    CROSS JOIN LATERAL (SELECT x.shard, x.id FROM deliveries x WHERE x.shard = s.n::smallint AND x.id < @high::bigint AND x.attempts > 0) x OFFSET 0) d
+    CROSS JOIN LATERAL (SELECT x.shard, x.id FROM deliveries x WHERE x.shard = s.n::smallint AND x.id < @high::bigint AND x.attempts > 0` + bucketByBucket + `) x OFFSET 0) d
     CROSS JOIN LATERAL (SELECT * FROM %s a
         WHERE a.shard = d.shard AND a.delivery_id = d.id AND a.id >= @low AND a.id < @high OFFSET 0) t`
 )
+
+// lateSQL gives what has come to be needed since it was looked at, for a look under the lock: without an event a delivery that was brought
+// back could not be sent. "": attempts, which are the past of one that may lack them.
+func lateSQL(table string) string {
+	switch table {
+	case tableEvents:
+		return neededEventsSQL
+	case tableFinished:
+		return lateFinishedSQL
+	}
+	return ""
+}

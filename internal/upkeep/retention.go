@@ -249,12 +249,15 @@ func (*Retention) lock(ctx context.Context, tx pgx.Tx, p part, patience time.Dur
 // drop drops a day that nothing needs, which is looked at once more under the lock: a delivery may have been brought back meanwhile.
 func (r *Retention) drop(ctx context.Context, v verdict) error {
 	err := r.locked(ctx, v.part, dropPatience, func(tx pgx.Tx) error {
-		var isNeeded bool
-		if err := tx.QueryRow(ctx, `SELECT EXISTS (`+neededSQL(v.part)+`)`, r.stretch(v)).Scan(&isNeeded); err != nil {
-			return fmt.Errorf("look for what is unfinished: %w", err)
-		}
-		if isNeeded {
-			return errNeeded
+		if late := lateSQL(v.Table); late != "" {
+			var isNeeded bool
+			sql := `SELECT EXISTS (SELECT FROM (` + late + `) n JOIN ` + v.quoted() + ` t ON t.shard = n.shard AND t.id = n.id)`
+			if err := tx.QueryRow(ctx, sql, r.stretch(v)).Scan(&isNeeded); err != nil {
+				return fmt.Errorf("look for what is unfinished: %w", err)
+			}
+			if isNeeded {
+				return errNeeded
+			}
 		}
 		if _, err := tx.Exec(ctx, roomAgainSQL(v.Table)); err != nil {
 			return fmt.Errorf("make room in the default partition: %w", err)

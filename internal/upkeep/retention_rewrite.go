@@ -57,7 +57,7 @@ func (r *Retention) rewrite(ctx context.Context, v verdict, needed int64) error 
 
 const unfinishedOfDaySQL = `
 SELECT coalesce(array_agg(d.shard), '{}'), coalesce(array_agg(d.id), '{}') FROM generate_series(0, 255) s (n) CROSS JOIN LATERAL (
-    SELECT x.shard, x.id FROM deliveries x WHERE x.shard = s.n::smallint AND x.id >= @low AND x.id < @high) d`
+    SELECT x.shard, x.id FROM deliveries x WHERE x.shard = s.n::smallint AND x.id >= @low AND x.id < @high` + bucketByBucket + `) d`
 
 // prepare makes the new table, with the condition that spares attaching it a look at each row.
 func (r *Retention) prepare(ctx context.Context, w *rewriting) error {
@@ -113,7 +113,7 @@ func (r *Retention) swap(ctx context.Context, tx pgx.Tx, w *rewriting, needed in
 	if err := w.leaveErased(ctx, tx); err != nil {
 		return 0, fmt.Errorf("leave out what was erased: %w", err)
 	}
-	late, err := tx.Exec(ctx, `INSERT INTO `+w.kept+` `+neededSQL(w.part)+` ON CONFLICT DO NOTHING`, r.stretch(w.verdict))
+	late, err := r.copyLate(ctx, tx, w)
 	if err != nil {
 		return 0, fmt.Errorf("copy what is unfinished: %w", err)
 	}
@@ -143,7 +143,20 @@ func (r *Retention) swap(ctx context.Context, tx pgx.Tx, w *rewriting, needed in
 	if stay == 0 {
 		return 0, nil
 	}
-	return stay, noteDone(ctx, tx, w.verdict, needed+late.RowsAffected(), r.now())
+	return stay, noteDone(ctx, tx, w.verdict, needed+late, r.now())
+}
+
+// copyLate copies what has come to be needed since the copy was made, and no more: everybody waits meanwhile, and much may be held.
+func (r *Retention) copyLate(ctx context.Context, tx pgx.Tx, w *rewriting) (n int64, err error) {
+	late := lateSQL(w.Table)
+	if late == "" {
+		return 0, nil
+	}
+	// OFFSET 0: what is copied already is passed over before its row is looked up.
+	tag, err := tx.Exec(ctx, `INSERT INTO `+w.kept+` SELECT t.* FROM (SELECT * FROM (`+late+`) l
+    WHERE NOT EXISTS (SELECT FROM `+w.kept+` k WHERE k.shard = l.shard AND k.id = l.id) OFFSET 0) n
+ JOIN `+w.quoted()+` t ON t.shard = n.shard AND t.id = n.id`, r.stretch(w.verdict))
+	return tag.RowsAffected(), err //nolint:wrapcheck // by the caller
 }
 
 // Rows of a day that is over still change, though rarely: deliveries that have waited since then finish, finished ones are brought back,
@@ -157,17 +170,18 @@ UNION
 SELECT f.shard, f.event_id FROM deliveries_finished f
  WHERE abs(f.id - f.event_id) > 20971520000 AND f.id >= @since AND f.event_id >= @low AND f.event_id < @high`
 
-	// Those that were unfinished, those that had an attempt since, those that were
-	// brought back and cancelled (deliveries_finished_unhappy), and those that are unfinished now and so in no copy (deliveries_pkey).
+	// Those that were unfinished and are no more (deliveries_pkey), those that had an attempt since, and those that were brought back and
+	// cancelled (deliveries_finished_unhappy).
 	changedFinishedSQL = `
 SELECT u.shard, u.id FROM unnest(@shards::smallint[], @ids::bigint[]) AS u (shard, id)
+ WHERE NOT EXISTS (SELECT FROM deliveries d WHERE d.shard = u.shard AND d.id = u.id)
 UNION
 ` + attemptedSQL + `
 UNION
-SELECT f.shard, f.id FROM %s f WHERE f.state <> 'succeeded' AND f.state = 'cancelled' AND f.finished_at >= @moment
-UNION
-SELECT d.shard, d.id FROM generate_series(0, 255) s (n) CROSS JOIN LATERAL (
-    SELECT x.shard, x.id FROM deliveries x WHERE x.shard = s.n::smallint AND x.id >= @low AND x.id < @high) d`
+SELECT f.shard, f.id FROM %s f WHERE f.state <> 'succeeded' AND f.state = 'cancelled' AND f.finished_at >= @moment`
+
+	// What is unfinished now is in no copy (deliveries_pkey).
+	broughtBackSQL = `DELETE FROM %s k WHERE EXISTS (SELECT FROM deliveries d WHERE d.shard = k.shard AND d.id = k.id)`
 )
 
 // makeUp copies what has changed since it was copied once more. Nothing changes of attempts.
@@ -180,13 +194,10 @@ func (w *rewriting) makeUp(ctx context.Context, tx pgx.Tx) error {
 	case tableFinished:
 		changed = fmt.Sprintf(changedFinishedSQL, w.quoted())
 		args["shards"], args["ids"], args["moment"] = w.shards, w.ids, w.started
-	default:
-		return nil
-	}
-	if len(w.tenants) == 0 { // all that is copied then is what something needs, and that is copied once more anyhow
-		if _, err := tx.Exec(ctx, `TRUNCATE `+w.kept); err != nil {
+		if _, err := tx.Exec(ctx, fmt.Sprintf(broughtBackSQL, w.kept)); err != nil {
 			return err //nolint:wrapcheck // by the caller
 		}
+	default:
 		return nil
 	}
 	for _, sql := range []string{

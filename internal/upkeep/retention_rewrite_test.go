@@ -33,7 +33,7 @@ func TestWhatIsErasedMeanwhileStaysErased(t *testing.T) {
 	exec(t, p.DB, `INSERT INTO jobs (shard, id, kind, state, spec, created_by, matched, gathered, next_at, finished_at)
 		VALUES ($1, 1, 'erase', 'succeeded', '{}', 'me', 3, true, 'infinity', $2)`, more.ID.Shard, p.at)
 	for _, w := range made {
-		if err := p.locked(t.Context(), w.part, func(tx pgx.Tx) error { _, err := p.swap(t.Context(), tx, w, 0); return err }); err != nil {
+		if err := p.locked(t.Context(), w.part, swapPatience, func(tx pgx.Tx) error { _, err := p.swap(t.Context(), tx, w, 0); return err }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -78,6 +78,55 @@ func TestNothingIsLeftOfARunThatWasBrokenOff(t *testing.T) {
 	}
 	p.wantRows(40, "0 0 0")
 	p.wantRows(35, "1 0 1")
+}
+
+// A day that was put together anew, and of which nothing has changed, is left alone by the next run.
+func TestADayIsNotPutTogetherAgainAndAgain(t *testing.T) {
+	t.Parallel()
+	p := newPast(t)
+	p.made(p.ep, 40, "pending")
+	p.made(p.ep, 40, "succeeded")
+	p.runs(-1)
+	p.wantRows(40, "1 0 1")
+	p.runs(0)
+	exec(t, p.DB, `DELETE FROM deliveries`)
+	p.runs(2)
+	p.wantRows(40, "0 0 0")
+}
+
+// An endpoint was switched off, and much is held for it: under the lock, which everybody waits for, no more is copied than has come since.
+func TestALotThatIsHeldHoldsUpNobody(t *testing.T) {
+	t.Parallel()
+	p := newPast(t)
+	for range 50 {
+		p.made(p.ep, 40, "pending")
+	}
+	p.made(p.ep, 40, "succeeded")
+	for _, table := range []string{tableAttempts, tableEvents} {
+		v := p.verdictOf(table, 40)
+		w := &rewriting{verdict: v, kept: pgx.Identifier{v.Name + "_kept"}.Sanitize(), started: p.at.Add(-time.Minute)}
+		if err := p.prepare(t.Context(), w); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.copyNeeded(t.Context(), w); err != nil {
+			t.Fatal(err)
+		}
+		var before, after int64
+		err := p.locked(t.Context(), w.part, swapPatience, func(tx pgx.Tx) error {
+			const copied = `SELECT coalesce(pg_stat_get_xact_tuples_inserted(to_regclass($1)), 0)`
+			if err := tx.QueryRow(t.Context(), copied, w.kept).Scan(&before); err != nil {
+				return err
+			}
+			if _, err := p.swap(t.Context(), tx, w, 50); err != nil {
+				return err
+			}
+			return tx.QueryRow(t.Context(), copied, v.quoted()).Scan(&after)
+		})
+		if err != nil || before != after {
+			t.Errorf("under the lock %d rows of %s are copied, %v", after-before, table, err)
+		}
+	}
+	p.wantRows(40, "50 1 50")
 }
 
 // A process that stood still writes into no table that another one makes by now.

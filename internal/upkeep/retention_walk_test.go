@@ -70,7 +70,7 @@ func TestALongBitOfAWalkKeepsTheLeases(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer hold.Rollback(context.WithoutCancel(t.Context())) //nolint:errcheck // it is over
+	defer hold.Rollback(context.WithoutCancel(t.Context()))
 	if _, err := hold.Exec(t.Context(), `SELECT FROM `+v.quoted()+` FOR UPDATE`); err != nil {
 		t.Fatal(err)
 	}
