@@ -119,8 +119,8 @@ type erasure struct {
 	tenant id.ID
 }
 
-// RunErasures goes on erasing what is to be erased, for as long as it may, and says how many rows that were. What a tenant has in flight is
-// waited for until the next time. It may be broken off anywhere, and begun again: each bit deletes what is still there.
+// RunErasures goes on erasing what is to be erased, for as long as it may, and says how many rows that were. What a tenant has in flight,
+// and who may still enqueue for it, is waited for until the next time. It may be broken off anywhere, and begun again: each bit deletes what is still there.
 func (j *Jobs) RunErasures(ctx context.Context) (rows int64, err error) {
 	found, err := j.deps.DB.Query(ctx, nextErasureSQL)
 	var all []erasure
@@ -147,6 +147,9 @@ func (j *Jobs) RunErasures(ctx context.Context) (rows int64, err error) {
 
 // erase does all bits of a tenant in their order.
 func (j *Jobs) erase(ctx context.Context, e erasure) (total int64, err error) {
+	if late, err := j.awaitLate(ctx); late || err != nil {
+		return 0, err
+	}
 	for _, act := range erasureActs {
 		for {
 			begun := time.Now()

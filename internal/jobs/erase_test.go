@@ -1,6 +1,7 @@
 package jobs_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -178,6 +179,56 @@ func TestErasingATenantLeavesNothingOfIt(t *testing.T) {
 	}
 	if _, err := s.jobs.Erase(s.Context(), tenant.ID); !fault.Is(err, fault.NotFound) {
 		t.Errorf("one that is erased: %v", err)
+	}
+}
+
+// A producer's own transaction, which goes on for long, enqueued before the tenant was deleted: its event does not outlive the tenant. A
+// backup, which reads all there is, holds nothing up.
+func TestErasingWaitsForWhoStillEnqueues(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	tenant := s.tenant()
+	producer, err := s.db.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer producer.Rollback(context.WithoutCancel(t.Context()))
+	const enqueue = `SELECT enqueue(tenant => $1, type => 'a', payload => '{}')`
+	if _, err := producer.Exec(t.Context(), enqueue, id.Tenant.Format(tenant.ID)); err != nil {
+		t.Fatal(err)
+	}
+	backup, err := s.db.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer backup.Rollback(context.WithoutCancel(t.Context()))
+	if _, err := backup.Exec(t.Context(), `SELECT FROM tenants, events, deliveries`); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := s.store.DeleteTenant(t.Context(), id.Tenant.Format(tenant.ID)); err != nil {
+		t.Fatal(err)
+	}
+	j, err := s.jobs.Erase(t.Context(), tenant.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.jobs.RunErasures(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.get(j.ID); got.State != jobs.Queued {
+		t.Errorf("while a producer has not committed it is %+v", got)
+	}
+	if err := producer.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.jobs.RunErasures(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.get(j.ID); got.State != jobs.Succeeded {
+		t.Errorf("at the end: %+v", got)
+	}
+	if n := s.count(`SELECT count(*) FROM events WHERE tenant_id = $1`, tenant.ID.N); n != 0 {
+		t.Errorf("%d events are left", n)
 	}
 }
 
