@@ -58,10 +58,9 @@ SELECT a.shard, a.delivery_id AS id FROM generate_series(0, 255) s (n) CROSS JOI
 	// up: OFFSET 0 leaves the planner no other way, which it would take while the table of deliveries is all but empty, and which reads it
 	// once for each attempt. Indexes deliveries_pkey, and the partition's primary key.
 	neededAttemptsSQL = `
-SELECT t.* FROM (SELECT x.shard, x.id FROM generate_series(0, 255) s (n)
-    CROSS JOIN LATERAL (SELECT x.shard, x.id FROM deliveries x WHERE x.shard = s.n::smallint AND x.id < @high::bigint AND x.attempts > 0` + bucketByBucket + `) x OFFSET 0) d
-    CROSS JOIN LATERAL (SELECT * FROM %s a
-        WHERE a.shard = d.shard AND a.delivery_id = d.id AND a.id >= @low AND a.id < @high OFFSET 0) t`
+SELECT a.* FROM generate_series(0, 255) s (n)
+    CROSS JOIN LATERAL (SELECT x.shard, x.id FROM deliveries x WHERE x.shard = s.n::smallint AND x.id < @high::bigint AND x.attempts > 0` + bucketByBucket + `) d
+    CROSS JOIN LATERAL (SELECT * FROM %s t WHERE t.shard = d.shard AND t.delivery_id = d.id AND t.id >= @low AND t.id < @high OFFSET 0) a`
 )
 
 // lateSQL gives what has come to be needed since it was looked at, for a look under the lock: without an event a delivery that was brought

@@ -127,11 +127,16 @@ func (r *Retention) forget(ctx context.Context, o outlook) error {
 func neededSQL(p part) string {
 	switch p.Table {
 	case tableEvents:
-		return `SELECT t.* FROM ` + p.quoted() + ` t JOIN (` + neededEventsSQL + `) n ON n.shard = t.shard AND n.id = t.id`
+		return rowsOfSQL(p, neededEventsSQL)
 	case tableFinished:
-		return `SELECT t.* FROM ` + p.quoted() + ` t JOIN (` + neededFinishedSQL + `) n ON n.shard = t.shard AND n.id = t.id`
+		return rowsOfSQL(p, neededFinishedSQL)
 	}
 	return fmt.Sprintf(neededAttemptsSQL, p.quoted())
+}
+
+// rowsOfSQL looks up the rows of a partition that a statement gives the keys of, one by one: how many they are no planner knows.
+func rowsOfSQL(p part, keys string) string {
+	return `SELECT t.* FROM (` + keys + `) n CROSS JOIN LATERAL (SELECT * FROM ` + p.quoted() + ` x WHERE x.shard = n.shard AND x.id = n.id OFFSET 0) t`
 }
 
 // ofTenantsSQL is the condition on a row t that it is one of @tenants. An attempt's is its endpoint's.
@@ -251,8 +256,7 @@ func (r *Retention) drop(ctx context.Context, v verdict) error {
 	err := r.locked(ctx, v.part, dropPatience, func(tx pgx.Tx) error {
 		if late := lateSQL(v.Table); late != "" {
 			var isNeeded bool
-			sql := `SELECT EXISTS (SELECT FROM (` + late + `) n JOIN ` + v.quoted() + ` t ON t.shard = n.shard AND t.id = n.id)`
-			if err := tx.QueryRow(ctx, sql, r.stretch(v)).Scan(&isNeeded); err != nil {
+			if err := tx.QueryRow(ctx, `SELECT EXISTS (`+rowsOfSQL(v.part, late)+`)`, r.stretch(v)).Scan(&isNeeded); err != nil {
 				return fmt.Errorf("look for what is unfinished: %w", err)
 			}
 			if isNeeded {

@@ -153,9 +153,8 @@ func (r *Retention) copyLate(ctx context.Context, tx pgx.Tx, w *rewriting) (n in
 		return 0, nil
 	}
 	// OFFSET 0: what is copied already is passed over before its row is looked up.
-	tag, err := tx.Exec(ctx, `INSERT INTO `+w.kept+` SELECT t.* FROM (SELECT * FROM (`+late+`) l
-    WHERE NOT EXISTS (SELECT FROM `+w.kept+` k WHERE k.shard = l.shard AND k.id = l.id) OFFSET 0) n
- JOIN `+w.quoted()+` t ON t.shard = n.shard AND t.id = n.id`, r.stretch(w.verdict))
+	fresh := `SELECT * FROM (` + late + `) l WHERE NOT EXISTS (SELECT FROM ` + w.kept + ` k WHERE k.shard = l.shard AND k.id = l.id) OFFSET 0`
+	tag, err := tx.Exec(ctx, `INSERT INTO `+w.kept+` `+rowsOfSQL(w.part, fresh), r.stretch(w.verdict))
 	return tag.RowsAffected(), err //nolint:wrapcheck // by the caller
 }
 

@@ -17,8 +17,9 @@ const (
 	// walkBlocks is how many blocks of a partition one transaction reads at most: 2 MiB, and with them the payloads that lie apart, which may
 	// be a thousand times as much. So it begins with few, and takes twice as many as long as it is quick.
 	walkBlocks, firstBlocks = 256, 8
-	// quickly is how long one is to take; one that takes longer is followed by a smaller one.
-	quickly = 500 * time.Millisecond
+	// One that takes less than quickly is followed by a larger one, one that takes more than slowly by a smaller one. Some of that is looking for
+	// what is unfinished, which is the same for a small one.
+	quickly, slowly = 2 * time.Second, 10 * time.Second
 	// walkPatience bounds it.
 	walkPatience = time.Minute
 
@@ -48,10 +49,11 @@ func (r *Retention) walk(ctx context.Context, p part, sql string, args pgx.Stric
 		case <-ctx.Done():
 			return rows, ctx.Err() //nolint:wrapcheck // by the caller
 		}
-		if took > quickly {
-			some = max(some/2, 1)
-		} else {
+		switch {
+		case took < quickly:
 			some = min(2*some, walkBlocks)
+		case took > slowly:
+			some = max(some/2, 1)
 		}
 	}
 	return rows, nil
