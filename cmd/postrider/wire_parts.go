@@ -117,26 +117,17 @@ func (w *wiring) addNode() {
 
 // addCatalogue has this process know the catalogue of event types, and what others change in it: whoever accepts events asks it.
 func (w *wiring) addCatalogue(ctx context.Context) {
+	failed := func(err error) { w.log.Warn().Err(err).Msg("catalogue.failed") }
 	if err := w.store.Catalogue().Refresh(ctx); err != nil { // before the first event
-		w.log.Warn().Err(err).Msg("catalogue.failed")
+		failed(err)
 	}
 	var p pulse.Pulse
 	w.add(part{name: "the catalogue", stop: settle, still: p.Still, run: func(ctx context.Context) error {
-		tick := time.NewTicker(subscriptions.CatalogueEvery)
-		defer tick.Stop()
-		for failing := false; ; {
+		pulse.Again(ctx, subscriptions.CatalogueEvery, func(ctx context.Context) error {
 			p.Turn()
-			err := w.store.Catalogue().Refresh(ctx)
-			if err != nil && !failing && ctx.Err() == nil { // it looks every second: once is enough
-				w.log.Warn().Err(err).Msg("catalogue.failed")
-			}
-			failing = err != nil
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-tick.C:
-			}
-		}
+			return w.store.Catalogue().Refresh(ctx) //nolint:wrapcheck // says what it did
+		}, failed)
+		return nil
 	}})
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/postrider/postrider/internal/id"
 	"github.com/postrider/postrider/internal/pg"
+	"github.com/postrider/postrider/internal/pulse"
 )
 
 // lookEvery is the pause between two looks for notices.
@@ -16,20 +17,8 @@ const lookEvery = 2 * time.Second
 // Run sends notices until ctx ends. Every process runs one, whatever else it does: that nobody keeps house any more, or that
 // nobody delivers, is what alerts have to tell of. Side by side they do not get in each other's way.
 func (s *Sender) Run(ctx context.Context) error {
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
-	for failing := false; ; {
-		err := s.runOnce(ctx)
-		if err != nil && !failing && ctx.Err() == nil { // it looks every two seconds: once is enough
-			s.log.Warn().Err(err).Msg("alert.sending_failed")
-		}
-		failing = err != nil
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-	}
+	pulse.Again(ctx, lookEvery, s.runOnce, func(err error) { s.log.Warn().Err(err).Msg("alert.sending_failed") })
+	return nil
 }
 
 // runOnce sends what is due: notices, and the digest.

@@ -1,5 +1,5 @@
-// Package pulse tells whether a loop goes round. It is a leaf: the loop notes what it does, somebody else looks and judges. To note
-// costs a reading of the clock, and nobody waits for anybody.
+// Package pulse is of loops: Again goes round one, and a Pulse tells whether one goes round. It is a leaf: the loop notes what it does,
+// somebody else looks and judges. To note costs a reading of the clock, and nobody waits for anybody.
 package pulse
 
 import (

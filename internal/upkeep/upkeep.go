@@ -18,6 +18,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/postrider/postrider/internal/metrics"
+	"github.com/postrider/postrider/internal/pulse"
 )
 
 // job is one thing to do again and again.
@@ -85,20 +86,8 @@ func (u *Upkeep) lead(ctx context.Context, begin func(*job)) {
 		<-ctx.Done()
 		return
 	}
-	tick := time.NewTicker(leaseEvery)
-	defer tick.Stop()
-	for failing := false; ; {
-		err := u.renew(ctx, begin)
-		if err != nil && !failing && ctx.Err() == nil {
-			u.log.Warn().Err(err).Msg("leases.failed")
-		}
-		failing = err != nil
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
+	renew := func(ctx context.Context) error { return u.renew(ctx, begin) }
+	pulse.Again(ctx, leaseEvery, renew, func(err error) { u.log.Warn().Err(err).Msg("leases.failed") })
 }
 
 // renew is one look at the leases.

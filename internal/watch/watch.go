@@ -69,7 +69,8 @@ func New(d Deps) *Watch {
 
 // Say says again and again that this process lives, and what its loops do, until ctx ends.
 func (w *Watch) Say(ctx context.Context) error {
-	return w.again(ctx, "process.unsaid", w.sayOnce)
+	pulse.Again(ctx, w.every, w.sayOnce, func(err error) { w.deps.Log.Warn().Err(err).Msg("process.unsaid") })
+	return nil
 }
 
 func (w *Watch) sayOnce(ctx context.Context) error {
@@ -91,27 +92,10 @@ func (w *Watch) workedAt(role string, now time.Time) *time.Time {
 	return &at
 }
 
-// again does something at once and then every so often. Of failures in a row the log has the first.
-func (w *Watch) again(ctx context.Context, line string, act func(context.Context) error) error {
-	tick := time.NewTicker(w.every)
-	defer tick.Stop()
-	for failing := false; ; {
-		err := act(ctx)
-		if err != nil && !failing && ctx.Err() == nil {
-			w.deps.Log.Warn().Err(err).Msg(line)
-		}
-		failing = err != nil
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-	}
-}
-
 // Run looks again and again, until ctx ends.
 func (w *Watch) Run(ctx context.Context) error {
-	return w.again(ctx, "watch.failed", w.Look)
+	pulse.Again(ctx, w.every, w.Look, func(err error) { w.deps.Log.Warn().Err(err).Msg("watch.failed") })
+	return nil
 }
 
 // lookPatience bounds a look.
