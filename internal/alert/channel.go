@@ -23,11 +23,8 @@ type channel struct {
 	given       map[string]bool // what the URL's query says itself
 	redact      func(string) string
 	json        bool // takes fields for machines
-	slots       chan struct{}
+	slots       slots
 }
-
-// hanging is how many messages may hang on a channel at once.
-const hanging = 32
 
 // titled are the services whose title, unless the URL sets one, is the library's name; elsewhere the message's first
 // line does.
@@ -56,7 +53,7 @@ func newChannel(raw string) (*channel, error) {
 	return &channel{
 		url: raw, name: name, fingerprint: hex.EncodeToString(sum[:4]), given: given,
 		titled: titled[name] && !query.Has("title") && !query.Has("subject"),
-		redact: redactor(raw), slots: make(chan struct{}, hanging),
+		redact: redactor(raw), slots: newSlots(),
 		json: name == "generic" && strings.EqualFold(query.Get("template"), "json"),
 	}, nil
 }
@@ -74,36 +71,15 @@ func completed(u url.URL) string {
 
 // send hands the message to the service and waits for it no longer than sendTimeout.
 //
-// The library takes no context and gives some services no timeout at all, so a send that hangs goes on behind our back.
-// Its slot stays taken until it ends, which bounds how many there can be. Each send sets the service up anew, since
-// sends may run side by side and services keep state.
+// The library takes no context and gives some services no timeout at all. Each send sets the service up anew, since sends may run
+// side by side and services keep state.
 func (c *channel) send(ctx context.Context, m message) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, sendTimeout, fmt.Errorf("no answer within %v", sendTimeout))
 	defer cancel()
-	select {
-	case c.slots <- struct{}{}:
-	case <-ctx.Done():
-		return fmt.Errorf("%s: earlier messages hang: %w", c.name, context.Cause(ctx))
+	if err := c.slots.wait(ctx, func() error { return c.hand(m) }); err != nil {
+		return fmt.Errorf("%s: %s", c.name, c.redact(err.Error()))
 	}
-	done := make(chan error, 1)
-	go func() {
-		defer func() { <-c.slots }()
-		defer func() {
-			if p := recover(); p != nil {
-				done <- fmt.Errorf("the service's code broke: %v", p)
-			}
-		}()
-		done <- c.hand(m)
-	}()
-	select {
-	case err := <-done:
-		if err != nil {
-			return fmt.Errorf("%s: %s", c.name, c.redact(err.Error()))
-		}
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("%s: %w", c.name, context.Cause(ctx))
-	}
+	return nil
 }
 
 func (c *channel) hand(m message) error {

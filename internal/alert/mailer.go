@@ -23,7 +23,7 @@ type mailer struct {
 	domain  string // of from; mails say nothing of the machine that they come from
 	redact  func(string) string
 	tls     bool // from the start
-	slots   chan struct{}
+	slots   slots
 }
 
 // newMailer reads alerts.mail_url: smtp:// (STARTTLS, which tls=optional or tls=none do without) or smtps:// (TLS from the start).
@@ -38,7 +38,7 @@ func newMailer(raw string) (*mailer, error) {
 		return nil, errors.New("no from that is an e-mail address")
 	}
 	_, domain, _ := strings.Cut(from.Address, "@")
-	m := &mailer{host: u.Hostname(), from: from, domain: domain, redact: redactor(raw), slots: make(chan struct{}, hanging)}
+	m := &mailer{host: u.Hostname(), from: from, domain: domain, redact: redactor(raw), slots: newSlots()}
 	port := 587
 	m.options = []smtp.Option{smtp.WithTimeout(sendTimeout), smtp.WithHELO(domain), smtp.WithoutNoop()}
 	switch tls := query.Get("tls"); {
@@ -118,20 +118,5 @@ func (m *mailer) talk(ctx context.Context, msg *smtp.Msg) error {
 	if err != nil {
 		return errors.New("an SMTP client cannot be made")
 	}
-	select {
-	case m.slots <- struct{}{}:
-	case <-ctx.Done():
-		return fmt.Errorf("earlier mails hang: %w", context.Cause(ctx))
-	}
-	done := make(chan error, 1)
-	go func() {
-		defer func() { <-m.slots }()
-		done <- client.DialAndSendWithContext(ctx, msg)
-	}()
-	select {
-	case err := <-done:
-		return err //nolint:wrapcheck // send says what it is of
-	case <-ctx.Done():
-		return context.Cause(ctx) //nolint:wrapcheck // it is this package's own, or of the stop
-	}
+	return m.slots.wait(ctx, func() error { return client.DialAndSendWithContext(ctx, msg) })
 }
