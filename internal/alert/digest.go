@@ -210,14 +210,13 @@ func (s *Sender) sum(ctx context.Context, since, until time.Time) (summary, erro
 }
 
 func (s *Sender) digestMessage(d digest, sum summary) message {
-	m := message{event: "digest", title: fmt.Sprintf("Postrider digest: %d open, %d opened, %d resolved", sum.Open+sum.Acknowledged, sum.Opened, sum.Resolved)}
+	m := message{event: "digest", link: s.link(""), title: fmt.Sprintf("Postrider digest: %d open, %d opened, %d resolved", sum.Open+sum.Acknowledged, sum.Opened, sum.Resolved)}
 	lines := []string{m.title, fmt.Sprintf("From %s to %s. Of what is open, %d %s looked after.", d.Since.UTC().Format(stamp),
 		d.NextAt.UTC().Format(stamp), sum.Acknowledged, map[bool]string{true: "is", false: "are"}[sum.Acknowledged == 1])}
 	for _, t := range sum.top {
 		lines = append(lines, fmt.Sprintf("- %d× %s: %s, %s (%s)", t.Count, plain(t.TenantName), plain(place(t.URL)), t.Kind, t.State))
 	}
-	if s.config.PublicURL != "" {
-		m.link = strings.TrimSuffix(s.config.PublicURL, "/") + "/console/alerts"
+	if m.link != "" {
 		lines = append(lines, m.link)
 	}
 	m.text = strings.Join(lines, "\n")

@@ -20,7 +20,7 @@ func (s *Sender) grouped(many []story) message {
 	}
 	sorted := slices.Clone(many)
 	slices.SortStableFunc(sorted, func(a, b story) int { return b.gravity() - a.gravity() })
-	m := message{stories: sorted, event: "group", title: "Postrider alerts: " + tally(sorted)}
+	m := message{stories: sorted, event: "group", link: s.link(""), title: "Postrider alerts: " + tally(sorted)}
 	lines := []string{m.title}
 	for i, one := range sorted {
 		if i == listed {
@@ -29,8 +29,7 @@ func (s *Sender) grouped(many []story) message {
 		}
 		lines = append(lines, "- "+verbs[one.news()]+" "+one.kind()+": "+one.short())
 	}
-	if s.config.PublicURL != "" {
-		m.link = strings.TrimSuffix(s.config.PublicURL, "/") + "/console/alerts"
+	if m.link != "" {
 		lines = append(lines, m.link)
 	}
 	m.text = strings.Join(lines, "\n")

@@ -18,7 +18,7 @@ type message struct {
 
 // single puts the news of one alert in words.
 func (s *Sender) single(of story) message {
-	m := message{stories: []story{of}, title: title(of), link: s.link(of)}
+	m := message{stories: []story{of}, title: title(of), link: s.link("/" + of.alertID())}
 	lines := []string{m.title}
 	switch of.news() {
 	case "resolved", "passed":
@@ -88,11 +88,12 @@ var advice = map[string]string{
 	ServiceNoScheduler.String():    "start a process with the role scheduler: nothing is cleaned up, and recurring events wait.",
 }
 
-func (s *Sender) link(of story) string {
+// link leads to the console's alerts, or to what is below them: "/" and an alert's id. "": nobody said where the console is.
+func (s *Sender) link(below string) string {
 	if s.config.PublicURL == "" {
 		return ""
 	}
-	return strings.TrimSuffix(s.config.PublicURL, "/") + "/console/alerts/" + of.alertID()
+	return strings.TrimSuffix(s.config.PublicURL, "/") + "/console/alerts" + below
 }
 
 func (s story) alertID() string    { return id.Alert.Format(id.ID{Shard: s.shard, N: s.alert}) }

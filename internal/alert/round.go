@@ -1,6 +1,7 @@
 package alert
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -47,7 +48,7 @@ func (o *outcome) next(now time.Time) (next time.Time, over bool) {
 func (s *Sender) round(ctx context.Context, notices []notice) (sent int, err error) {
 	on, cancel := lingering(ctx, stopGrace)
 	defer cancel()
-	slices.SortFunc(notices, func(a, b notice) int { return int(max(min(a.ID-b.ID, 1), -1)) })
+	slices.SortFunc(notices, func(a, b notice) int { return cmp.Compare(a.ID, b.ID) })
 	outcomes := make(outcomes, len(notices))
 	for _, n := range notices {
 		outcomes.add(n, s.roads)

@@ -1,6 +1,7 @@
 package upkeep
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"regexp"
@@ -90,10 +91,7 @@ func readParts(ctx context.Context, db pg.Querier) ([]part, error) {
 	}
 	order := []string{tableAttempts, tableFinished, tableEvents}
 	slices.SortFunc(found, func(a, b part) int {
-		if a.from != b.from {
-			return int(min(max(a.from-b.from, -1), 1))
-		}
-		return slices.Index(order, a.Table) - slices.Index(order, b.Table)
+		return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(slices.Index(order, a.Table), slices.Index(order, b.Table)))
 	})
 	return found, nil
 }
