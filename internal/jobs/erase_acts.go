@@ -96,11 +96,14 @@ DELETE FROM attempts a USING x WHERE a.shard = x.shard AND a.delivery_id = x.id`
 func (e erasure) args(sql string) pgx.StrictNamedArgs {
 	args := pgx.StrictNamedArgs{}
 	for name, value := range map[string]any{
-		"shard": e.tenant.Shard, "tenant": e.tenant.N, "endpoints": e.Endpoints, "most": eraseMost, "names": e.names(),
+		"shard": e.tenant.Shard, "tenant": e.tenant.N, "endpoints": e.Endpoints, "most": eraseMost, "names": nil,
 	} {
 		if strings.Contains(sql, "@"+name) {
 			args[name] = value
 		}
+	}
+	if _, ok := args["names"]; ok {
+		args["names"] = e.names() // thousands for the one statement of many that asks for them
 	}
 	return args
 }
