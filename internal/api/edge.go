@@ -55,7 +55,9 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if thrown != nil {
 			t.err = s.recovered(out, r, thrown)
 		}
-		s.log(r, out, t, time.Since(start))
+		took := time.Since(start)
+		s.count(r, out.status, took)
+		s.log(r, out, t, took)
 		t.endSpan(r, out)
 		if err, ok := thrown.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 			panic(thrown) // net/http breaks the connection off
@@ -169,7 +171,6 @@ func (s *server) log(r *http.Request, w *answer, t *trace, took time.Duration) {
 	case !strings.HasPrefix(r.URL.Path, "/v1/") && (r.Method == http.MethodGet || r.Method == http.MethodHead):
 		level = zerolog.DebugLevel
 	}
-	s.count(r, w.status, took)
 	line := s.logger.WithLevel(level)
 	if !line.Enabled() {
 		return
@@ -235,54 +236,6 @@ func causeOf(err error) string {
 	}
 	return err.Error()
 }
-
-// answer notes what was answered.
-type answer struct {
-	http.ResponseWriter
-	status int // 0: nothing yet
-	bytes  int64
-	// leftover is how long what is left of the request's body may still take; 0: there is no body.
-	leftover time.Duration
-	pace     BodyPace
-	begun    time.Time // when the first of it was written
-}
-
-func (a *answer) WriteHeader(status int) {
-	if a.leftover > 0 && status >= http.StatusOK {
-		// It fails only where there is no connection, as in a test of a handler.
-		_ = http.NewResponseController(a.ResponseWriter).SetReadDeadline(time.Now().Add(a.leftover))
-		a.leftover = 0
-	}
-	if a.status == 0 && status >= http.StatusOK {
-		a.status = status
-	}
-	a.ResponseWriter.WriteHeader(status)
-}
-
-func (a *answer) Write(b []byte) (int, error) {
-	if a.status == 0 {
-		a.WriteHeader(http.StatusOK)
-	}
-	a.allow(len(b))
-	n, err := a.ResponseWriter.Write(b)
-	a.bytes += int64(n)
-	return n, err
-}
-
-// allow sets when the client has to have taken the answer, with n bytes more: as slowly as a body may come, whose rest net/http may
-// read before it sends. What it still holds when the handler is done is bound by this as well.
-func (a *answer) allow(n int) {
-	now := time.Now()
-	if a.begun.IsZero() {
-		a.begun = now
-	}
-	due := a.pace.Grace + a.pace.Leftover + time.Duration(a.bytes+int64(n))*time.Second/time.Duration(a.pace.Rate)
-	// It fails only where there is no connection, as in a test of a handler.
-	_ = http.NewResponseController(a.ResponseWriter).SetWriteDeadline(a.begun.Add(min(due, answerTime)))
-}
-
-// Unwrap lets http.ResponseController through to the connection.
-func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 // probe hears what the mux would answer.
 type probe struct {
