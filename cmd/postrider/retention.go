@@ -35,7 +35,7 @@ func newRetention(w world) *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only say what would go")
 	jsonFlag(cmd, &asJSON)
-	configFlags(cmd, "database.url", "retention.events", "retention.attempts")
+	configFlags(cmd, "database.url", "database.pooler", "retention.events", "retention.attempts")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
 		cfg, err := w.load(cmd, config.NeedDatabase)
 		if err != nil {
