@@ -34,21 +34,6 @@ func messages(t *testing.T, sink *receiver) (events []string, all []map[string]s
 	return events, all
 }
 
-// within is eventually with more time: a channel that failed is tried again after half a minute.
-func within(t *testing.T, limit time.Duration, ok func() string) {
-	t.Helper()
-	late := time.After(limit)
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for why := ok(); why != ""; why = ok() {
-		select {
-		case <-tick.C:
-		case <-late:
-			t.Fatal(why)
-		}
-	}
-}
-
 // An endpoint that says 410 is told of to the operator by mail and by a webhook, to its owner by mail, and to the operator's programs by
 // a signed event; and so is its end. No scheduler runs. One channel is down at first: it is told later, once, and holds up nothing.
 func TestOpsAlertsReachEverybody(t *testing.T) {

@@ -217,17 +217,19 @@ func freePort(t *testing.T) int {
 // eventually waits until ok says "", which is the last reason why not.
 func eventually(t *testing.T, ok func() string) {
 	t.Helper()
-	deadline := time.After(patience)
+	within(t, patience, ok)
+}
+
+// within is eventually with a time of its own: a channel that failed is tried again after half a minute.
+func within(t *testing.T, limit time.Duration, ok func() string) {
+	t.Helper()
+	late := time.After(limit)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for {
-		why := ok()
-		if why == "" {
-			return
-		}
+	for why := ok(); why != ""; why = ok() {
 		select {
 		case <-tick.C:
-		case <-deadline:
+		case <-late:
 			t.Fatal(why)
 		}
 	}
